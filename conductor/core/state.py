@@ -92,6 +92,7 @@ class Pane(Frozen):
     branch: str | None = None
     base_branch: str = "main"
     head: str | None = None
+    base: str | None = None
     pane_id: str | None = None
     agent: str = ""
     worktree: str = ""
@@ -116,9 +117,10 @@ class Pane(Frozen):
     last_stamp: str | None = None
     ended: Literal["failure", "merged", "closed", "abandoned"] | None = None
     agent_state: str = "unknown"
+    last_rule: str = ""
 
-    def published(self) -> PaneState:
-        """What other programs see of it."""
+    def published(self, awaiting: str) -> PaneState:
+        """What other programs see of it; ``awaiting`` is what would move it."""
         return PaneState(
             index=self.index,
             role=self.role,
@@ -132,6 +134,8 @@ class Pane(Frozen):
             agent=self.agent or None,
             attention=self.attention,
             updated_at=self.updated_at,
+            awaiting=awaiting,
+            last_event=self.last_rule,
         )
 
 

@@ -146,9 +146,8 @@ def _moved(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> bool:
 
 
 def _reopen(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
-    known = pane.gate.base if pane.gate is not None else pane.reviews[-1].head if pane.reviews else event.head
     pane = settle(pane, AttentionReason.REVIEW_FAILED, AttentionReason.CI_TIMEOUT)
-    return open_gate(pane, event.head, event.base or known, event.at), []
+    return open_gate(pane, event.head, event.base or pane.base or event.head, event.at), []
 
 
 def _merged(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> Outcome:

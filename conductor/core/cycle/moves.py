@@ -6,7 +6,7 @@ from datetime import datetime
 
 from conductor.core import messages
 from conductor.core.state import TRANSIENT, Gate, Pane, Running, Task
-from schemas.effects import Effect, Report, RunReview, SendTask, TaskKind
+from schemas.effects import Effect, Report, RunReview, SendTask, StartAgent, TaskKind
 from schemas.pane import Attention, AttentionReason, Status
 
 
@@ -43,6 +43,7 @@ def open_gate(pane: Pane, head: str, base: str, at: datetime) -> Pane:
             "status": Status.REVIEWING,
             "gate": gate,
             "head": head,
+            "base": base,
             "review": None,
             "claim": None,
             "approved_head": None,
@@ -96,11 +97,16 @@ def give_task(
     return pane, [_sending(pane, task, start=start)] if send else []
 
 
+def owes_answer(pane: Pane) -> bool:
+    """The worker has an open task that its status still waits for."""
+    return pane.task is not None and pane.task.open and pane.status in (Status.WORKING, Status.REVIEW_PENDING)
+
+
 def resend_task(pane: Pane, *, start: bool) -> tuple[Pane, list[Effect]]:
-    """The open task again under a new message id, with the same nonce: for an agent that was lost."""
+    """The open task again under a new message id, with the same nonce; where none is open, only the agent's start."""
     task = pane.task
-    if task is None:
-        return pane, [SendTask(pane=pane.index, task_id="", task="first", start=True, line="", text="")] if start else []
+    if task is None or not owes_answer(pane):
+        return pane, [StartAgent(pane=pane.index)] if start else []
     pane, serial = numbered(pane)
     task_id = f"{pane.run[:4]}-{pane.index}-{serial}"
     again = task.model_copy(

@@ -10,7 +10,7 @@ from conductor.core.cycle.reviews import approved
 from conductor.core.cycle.row import EVERY, Guard, Outcome, Row
 from conductor.core.state import Assignment, Pane
 from schemas.config import CyclePolicy
-from schemas.effects import Effect, Report
+from schemas.effects import Report
 from schemas.events import PaneBound, TaskGiven, UserDecided
 from schemas.finding import Deferral
 from schemas.pane import AttentionReason, Role, Status
@@ -58,15 +58,7 @@ def _bind(pane: Pane, event: PaneBound, _policy: CyclePolicy) -> Outcome:
     if known or not event.fresh or pane.role is Role.CONDUCTOR:
         return pane, []
     pane = settle(pane, AttentionReason.UNRESPONSIVE).model_copy(update={"agent_state": "unknown"})
-    if pane.task is not None and pane.task.open and pane.status in (Status.WORKING, Status.REVIEW_PENDING):
-        return resend_task(pane, start=True)
-    return resend_task(pane.model_copy(update={"task": None}), start=True) if pane.task is None else _start_idle(pane)
-
-
-def _start_idle(pane: Pane) -> Outcome:
-    kept = pane.task
-    pane, effects = resend_task(pane.model_copy(update={"task": None}), start=True)
-    return pane.model_copy(update={"task": kept}), effects
+    return resend_task(pane, start=True)
 
 
 def _not_asked(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> bool:
@@ -119,7 +111,7 @@ def _approve(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
         review_id=f"{pane.last_review_id}-by-person",
         cycle=pane.review_cycle,
         head=last.head,
-        base=last.head,
+        base=pane.base or last.head,
         verdict=Verdict.APPROVE,
         findings=findings,
         reviewer=event.who,
@@ -170,15 +162,7 @@ def _retry(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
         return inspect_again(pane) if pane.claim is not None else (pane, [])
     if reason is AttentionReason.PR_CLOSED:
         return inspect_again(pane.model_copy(update={"status": Status.WORKING, "ended": None}))
-    return _task_again(pane, reason)
-
-
-def _task_again(pane: Pane, reason: AttentionReason) -> Outcome:
-    owed = pane.task is not None and pane.task.open and pane.status in (Status.WORKING, Status.REVIEW_PENDING)
-    effects: list[Effect] = []
-    if owed or reason is AttentionReason.PANE_DEAD:
-        return resend_task(pane, start=reason is AttentionReason.PANE_DEAD) if owed else _start_idle(pane)
-    return pane, effects
+    return resend_task(pane, start=reason is AttentionReason.PANE_DEAD)
 
 
 def _retry_at_cap(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> Outcome:

@@ -21,7 +21,7 @@ from schemas.effects import (
     SendTask,
     WriteResult,
 )
-from schemas.events import Event, PaneAdded, PaneRemoved, PolicySet, TaskGiven, UserDecided
+from schemas.events import Event, PaneAdded, PaneBound, PaneRemoved, PolicySet, TaskGiven, UserDecided
 from schemas.pane import Status
 
 TABLE: tuple[Row, ...] = (*claims.ROWS, *gate.ROWS, *reviews.ROWS, *people.ROWS, *agents.ROWS)
@@ -47,8 +47,8 @@ def decide(pane: Pane, event: Event, policy: CyclePolicy) -> Decision:
     for row in _BY_PLACE.get((pane.status, event.kind), ()):
         if row.guard(pane, event, policy):
             after, effects = row.action(pane, event, policy)
-            if after is not pane:
-                after = after.model_copy(update={"updated_at": max(pane.updated_at, event.at)})
+            if after is not pane or effects:
+                after = after.model_copy(update={"updated_at": max(pane.updated_at, event.at), "last_rule": row.rule})
             return Decision(after, tuple(effects), row.rule)
     return Decision(pane, (), IGNORED)
 
@@ -59,7 +59,7 @@ def apply(fleet: Fleet, event: Event) -> tuple[Fleet, tuple[Effect, ...], str]:
         return fleet.model_copy(update={"policy": event.policy}), (), "policy set"
     if isinstance(event, PaneAdded):
         return _add(fleet, event)
-    request = event.request if isinstance(event, UserDecided | TaskGiven) else None
+    request = event.request if isinstance(event, UserDecided | TaskGiven | PaneBound) else None
     if request is not None:
         if request in fleet.requests:
             return fleet, (), "request taken already"
@@ -105,8 +105,6 @@ def wanted(fleet: Fleet, effect: Effect) -> bool:
     if isinstance(effect, RunReview):
         return pane.review is not None and pane.review.review_id == effect.review_id
     if isinstance(effect, SendTask):
-        if not effect.task_id:
-            return pane.status is not Status.DONE or pane.ended is None
         return pane.task is not None and pane.task.task_id == effect.task_id and pane.task.open
     if isinstance(effect, WriteResult):
         if effect.status == "approved":
