@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -78,7 +79,7 @@ class ResultWatch:
         self._on_inbox = on_inbox
         self._extra = extra or {}
         self._observer: BaseObserver = Observer()
-        self._watched: dict[int, ObservedWatch] = {}
+        self._watched: dict[int, tuple[ObservedWatch, int]] = {}
         self._due: dict[int, float] = {}
         self._changed = threading.Condition()
         self._stopped = False
@@ -103,7 +104,14 @@ class ResultWatch:
         for index in set(self._watched) - set(there):
             self._let_go(index)
         for index, folder in there.items():
-            self._pick_up(index, folder)
+            try:
+                info = os.lstat(folder)
+            except FileNotFoundError:
+                continue
+            if index in self._watched and self._watched[index][1] != info.st_ino:
+                self._let_go(index)
+            if stat.S_ISDIR(info.st_mode):
+                self._pick_up(index, folder, info.st_ino)
 
     def look(self, index: int) -> None:
         """Look at one pane's result file again."""
@@ -120,24 +128,21 @@ class ResultWatch:
     def _home_changed(self, _path: str) -> None:
         self.rescan()
 
-    def _pick_up(self, index: int, folder: Path) -> None:
-        if index not in self._watched and folder.is_dir() and not folder.is_symlink():
-            handler = _Handler(lambda path: self._file_changed(index, path), only=RESULT)
+    def _pick_up(self, index: int, folder: Path, inode: int) -> None:
+        if index not in self._watched:
+            handler = _Handler(lambda _path: self._read(index), only=RESULT)
             try:
-                self._watched[index] = self._observer.schedule(handler, str(folder), recursive=False)
+                self._watched[index] = (self._observer.schedule(handler, str(folder), recursive=False), inode)
             except OSError:
                 return  # vanished in between; its parent's event comes next
             self._read(index)
 
     def _let_go(self, index: int) -> None:
-        watch = self._watched.pop(index)
+        watch, _ = self._watched.pop(index)
         try:
             self._observer.unschedule(watch)
         except KeyError:
             return  # watchdog dropped it when the folder was removed
-
-    def _file_changed(self, index: int, _path: str) -> None:
-        self._read(index)
 
     def _read(self, index: int) -> None:
         found = read_result(index, self.home / f"wt-{index}" / RESULT)
