@@ -1,0 +1,1 @@
+"""The conductor: watches the workers' panes and leads each pull request through its review cycle."""

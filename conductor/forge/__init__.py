@@ -1,0 +1,1 @@
+"""Forges: where pull requests live. Adapters of the Forge port."""

@@ -1,0 +1,1 @@
+"""Worktrees and branches. Adapters of the Worktrees port."""

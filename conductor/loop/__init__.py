@@ -1,0 +1,1 @@
+"""The loop: observe, journal, decide, intend, perform, record."""

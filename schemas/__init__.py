@@ -1,0 +1,1 @@
+"""The words: frozen models of every contract, shared by conductor and workers. No I/O."""

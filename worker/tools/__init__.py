@@ -1,0 +1,1 @@
+"""File, process and git helpers that worker and conductor share."""
