@@ -74,7 +74,7 @@ def wait_for_end(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def reap(socket: Path) -> list[str]:
-    """Stop the server at ``socket``. Kill what outlives it by ``GRACE_SECONDS``, and return a line on each."""
+    """Stop the server at ``socket``; kill what outlives it by ``GRACE_SECONDS`` and return a line on each."""
     processes = processes_of(socket)
     tmux(socket, "kill-server")
     alive = wait_for_end(processes)
