@@ -1,4 +1,4 @@
-"""scripts/setup and scripts/test keep their promises: exit codes, advice, order of stages, paths with spaces."""
+"""scripts/setup and scripts/test keep their promises: exit codes, advice, order, paths with spaces."""
 
 from __future__ import annotations
 
