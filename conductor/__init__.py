@@ -1,1 +1,1 @@
-"""The conductor: watches the workers' panes and leads each pull request through its review cycle."""
+"""The conductor: decides what each pane's work needs next, has it done, and remembers it."""

@@ -1,1 +1,1 @@
-"""What runs in a worker's pane. Imports schemas only, never the conductor."""
+"""What runs in a worker's pane: report, ship, battery. Imports schemas only; reaches the forge by command."""

@@ -1,1 +1,1 @@
-"""The command line: one module a verb, loaded when it is called."""
+"""The command line: one module a verb, loaded only when it is called."""

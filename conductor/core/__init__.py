@@ -1,1 +1,1 @@
-"""The rules, pure: decisions over values, without clock, chance or I/O."""
+"""The rules, pure: no clock, no chance, no files, no processes. Events come in, effects go out as values."""

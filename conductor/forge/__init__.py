@@ -1,1 +1,1 @@
-"""Forges: where pull requests live. Adapters of the Forge port."""
+"""Forges: where pull requests, checks and reviews live."""

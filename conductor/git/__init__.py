@@ -1,1 +1,1 @@
-"""Worktrees and branches. Adapters of the Worktrees port."""
+"""Worktrees, commit history and recovery refs, through git."""

@@ -1,1 +1,1 @@
-"""The loop: observe, journal, decide, intend, perform, record."""
+"""Observe, journal, decide, intend, perform, record."""

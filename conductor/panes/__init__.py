@@ -1,1 +1,1 @@
-"""Panes: the terminals in which workers run. Adapters of the Panes port."""
+"""Panes: tmux, delivery of prompts, supervision, layout."""

@@ -1,1 +1,1 @@
-"""The steps of a review, its scanners and reviewers. Adapters of the Reviewer port."""
+"""The steps of a review, one module each, and what runs them."""

@@ -1,1 +1,1 @@
-"""File, process and git helpers that worker and conductor share."""
+"""What both sides use to touch the machine: files replaced whole, processes with limits, git."""
