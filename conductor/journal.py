@@ -54,7 +54,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, JournalLine]]:
             place = ".".join(str(part) for part in first["loc"])
             raise BadInput(
                 f"{path}, line {number}: not a journal line ({place}: {one_line(first['msg'])})",
-                "The journal is the only memory, so nothing is guessed. Repair the line or move the state folder aside.",
+                "The journal is the only memory: nothing is guessed. Repair the line or move the state folder aside.",
             ) from None
         expected = expected or line.seq
         if line.seq != expected:
@@ -147,7 +147,9 @@ class Journal:
 
 def _full(path: Path, fault: OSError) -> Fault:
     if fault.errno in (errno.ENOSPC, errno.EDQUOT):
-        return JournalFullError(f"{path}: no space left on the disk", "Free some space; the conductor goes on by itself.")
+        return JournalFullError(
+            f"{path}: no space left on the disk", "Free some space; the conductor goes on by itself."
+        )
     return JournalFullError(f"{path}: {fault.strerror}", "Mend that; the conductor goes on by itself.")
 
 

@@ -48,7 +48,7 @@ class RunReview(PaneEffect):
 
 
 class PostReview(PaneEffect):
-    """Post a review once; ``marker`` stands hidden in the body. An approval is given only while ``head`` is the head."""
+    """Post a review once; ``marker`` stands hidden in the body. An approval needs ``head`` to be the head still."""
 
     kind: Literal["post_review"] = "post_review"
     review_id: str

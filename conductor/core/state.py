@@ -1,4 +1,4 @@
-"""What the rules remember of a pane and of the fleet. All of it is a fold over the journal's events; nothing else is kept."""
+"""What the rules remember of a pane and of the fleet: a fold over the journal's events, and nothing else."""
 
 from __future__ import annotations
 

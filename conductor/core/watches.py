@@ -1,4 +1,4 @@
-"""What is awaited, read off the state: so that after a crash the same things are watched without anything remembered."""
+"""What is awaited, read off the state: after a crash the same things are watched, with nothing else remembered."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ def pr_watches(fleet: Fleet) -> tuple[PrWatch, ...]:
     return tuple(
         PrWatch(pane.index, pane.pr_number, pane.head)
         for pane in fleet.panes.values()
-        if pane.role is Role.WORKER and pane.pr_number is not None and pane.status is not Status.DONE and pane.ended is None
+        if pane.role is Role.WORKER
+        and pane.pr_number is not None
+        and pane.status is not Status.DONE
+        and pane.ended is None
     )
 
 
@@ -79,4 +82,6 @@ def _from_worker(pane: Pane) -> str:
     where = {"sending": "delivery of", "queued": "the agent to take", "stranded": "a person to deliver"}
     if pane.task.delivery in where:
         return f"{where[pane.task.delivery]} task {pane.task.task_id}"
-    return {"first": "the pull request", "fix": "the fix", "ci": "green CI", "notice": "the worker's report"}[pane.task.kind]
+    return {"first": "the pull request", "fix": "the fix", "ci": "green CI", "notice": "the worker's report"}[
+        pane.task.kind
+    ]

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from worker.tools.files import replace_file
+
+import worker.tools
 from conductor.core.messages import POINTER
 from conductor.layout import Layout
 from conductor.loop.outcome import Done, Failed, Outcome, Retry
@@ -19,11 +22,8 @@ from schemas.errors import Fault
 from schemas.events import TaskDelivered, TaskQueued, TaskStranded
 from schemas.pane import Role
 from schemas.text import clean
-from worker.tools.files import replace_file
 
 TASK = "TASK.md"
-RECEIPT_WAIT = 20.0
-_HOLDS_UP = ("permission", "trust", "limit")
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,6 @@ class Place:
     role: Role
     pane_id: str
     agent: str
-
-
-@dataclass(frozen=True)
-class Started:
-    """When and how an agent was started in this process."""
-
-    at: float
-    message_id: str
 
 
 class Deliverer:
@@ -66,7 +58,7 @@ class Deliverer:
         self.agent_args = agent_args
         self.environment = environment
 
-    def send(self, effect: SendTask, *, again: bool, cancelled: Callable[[], bool]) -> Outcome:
+    def send(self, effect: SendTask, *, again: bool) -> Outcome:
         """Write TASK.md and have the agent read it. Delivered, queued (tried again) or stranded (a person is told)."""
         place = self.place_of(effect.pane)
         if place is None:
@@ -80,9 +72,7 @@ class Deliverer:
         if effect.start:
             return self._start_with(effect, place, kind, prompt)
         found = self.panes.find_delivery(place.pane_id, prompt, kind) if again else None
-        delivery = found or self.panes.deliver(
-            place.pane_id, prompt, kind, known_idle=self.known_idle(place.pane_id)
-        )
+        delivery = found or self.panes.deliver(place.pane_id, prompt, kind, known_idle=self.known_idle(place.pane_id))
         return self._outcome(effect, delivery)
 
     def _outcome(self, effect: SendTask, delivery: Delivery) -> Outcome:
@@ -159,9 +149,8 @@ class Deliverer:
 
 def hook_argv() -> tuple[str, ...]:
     """The command that records a receipt; the event's name is appended."""
-    import worker.hook
-
-    return (sys.executable, "-I", "-S", str(Path(worker.hook.__file__ or "").resolve()))
+    hook = Path(worker.tools.__file__ or "").resolve().parents[1] / "hook.py"
+    return (sys.executable, "-I", "-S", str(hook))
 
 
 def worker_environment(layout: Layout, index: int) -> dict[str, str]:

@@ -257,7 +257,10 @@ class Engine:
                     again = outstanding.intended
                     if not again:
                         intent = IntentLine(
-                            **self.journal.stamp(moment), key=outstanding.key, effect=effect.kind, pane=effect.pane
+                            **self.journal.stamp(moment),
+                            key=outstanding.key,
+                            effect=effect.kind,
+                            pane=effect.pane,
                         )
                         told.append((intent, self.memory.take(intent).rule))
                     lane.running = outstanding.key

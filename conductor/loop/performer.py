@@ -6,13 +6,15 @@ the same as doing it once; a delivery, where twice would be wrong, is first look
 
 from __future__ import annotations
 
+import errno
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from worker.tools.files import read_regular, replace_file
 
 from conductor.layout import Layout
 from conductor.loop.delivery import Deliverer
@@ -33,10 +35,18 @@ from schemas.effects import (
     WriteResult,
 )
 from schemas.errors import BadInput, Fault, Unavailable
-from schemas.events import EffectFailed, ForgeFailed, HeadMoved, PrFacts, PrInspected, ReviewFailed, ReviewFinished, ReviewPosted
+from schemas.events import (
+    EffectFailed,
+    ForgeFailed,
+    HeadMoved,
+    PrFacts,
+    PrInspected,
+    ReviewFailed,
+    ReviewFinished,
+    ReviewPosted,
+)
 from schemas.result import MAX_BYTES, parse_result
 from schemas.text import one_line
-from worker.tools.files import read_regular, replace_file
 
 LAG_BUDGET = 300.0
 _BACKOFF = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
@@ -88,7 +98,7 @@ class Performer:
         try:
             outcome = self._one(effect, again, cancelled, tries)
         except Unavailable as fault:
-            outcome = self._later(effect, tries, ForgeFailed(pane=effect.pane, at=_now(), reason=str(fault)), str(fault))
+            outcome = self._later(tries, ForgeFailed(pane=effect.pane, at=_now(), reason=str(fault)), str(fault))
         except OSError as fault:
             reason = f"{fault.strerror or fault} ({fault.filename})" if fault.filename else str(fault)
             outcome = self._broken(effect, tries, reason)
@@ -109,7 +119,7 @@ class Performer:
             case WriteResult():
                 return self._write_result(effect)
             case SendTask():
-                return self.deliverer.send(effect, again=again, cancelled=cancelled)
+                return self.deliverer.send(effect, again=again)
             case StartAgent():
                 return self.deliverer.start_idle(effect)
             case TakeBackTask():
@@ -121,7 +131,7 @@ class Performer:
             case QuarantineResult():
                 return self._quarantine(effect)
 
-    def _later(self, effect: Effect, tries: Tries, event: ForgeFailed, reason: str) -> Retry:
+    def _later(self, tries: Tries, event: ForgeFailed, reason: str) -> Retry:
         after = _BACKOFF[min(tries.count, len(_BACKOFF)) - 1]
         return Retry(after, reason, event if tries.count > _NOISY_AFTER else None)
 
@@ -159,7 +169,11 @@ class Performer:
     def _post(self, effect: PostReview) -> Outcome:
         try:
             posted = self.forge.post_review(
-                effect.pr_number, body=effect.body, verdict=effect.verdict, head=effect.head, marker=effect.marker
+                effect.pr_number,
+                body=effect.body,
+                verdict=effect.verdict,
+                head=effect.head,
+                marker=effect.marker,
             )
         except HeadMovedError as moved:
             return Done(HeadMoved(pane=effect.pane, at=_now(), head=moved.head), "not posted: the head moved")
@@ -220,9 +234,9 @@ class Performer:
 
 def _move(path: Path, kept: Path) -> None:
     try:
-        os.rename(path, kept)
+        path.rename(kept)
     except OSError as fault:
-        if fault.errno != 18:  # another file system: copy, then remove
+        if fault.errno != errno.EXDEV:  # another file system: copy, then remove
             raise
         replace_file(kept, path.read_bytes())
         path.unlink()

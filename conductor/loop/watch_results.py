@@ -19,11 +19,11 @@ from pathlib import Path
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
+from worker.tools.files import read_regular
 
 from schemas.errors import Fault
 from schemas.events import ResultInvalid, ResultSeen
 from schemas.result import MAX_BYTES, ResultError, ResultStatus, parse_result
-from worker.tools.files import read_regular
 
 RESULT = "RESULT.json"
 QUIET = 2.0
@@ -40,6 +40,7 @@ def stamp_of(path: Path, raw: bytes) -> str:
 def read_result(pane: int, path: Path) -> ResultSeen | ResultInvalid | None:
     """What the file says; None where it is not there, or is the conductor's own word."""
     at = datetime.now(UTC)
+    stamp = ""
     try:
         raw = read_regular(path, MAX_BYTES + 1)
         stamp = stamp_of(path, raw)
@@ -56,7 +57,9 @@ def read_result(pane: int, path: Path) -> ResultSeen | ResultInvalid | None:
         except OSError:
             return None
         stamp = f"unreadable-{info.st_ino}-{info.st_mtime_ns}-{info.st_mode}"
-        return ResultInvalid(pane=pane, at=at, problem=f"{what}. Expected: a regular file with a JSON object.", stamp=stamp)
+        return ResultInvalid(
+            pane=pane, at=at, problem=f"{what}. Expected: a regular file with a JSON object.", stamp=stamp
+        )
     extra = result.model_extra or {}
     if result.status in _CONDUCTORS and extra.get("written_by") == "conductor":
         return None
@@ -92,7 +95,7 @@ class ResultWatch:
         self._observer.schedule(_Handler(lambda _path: self._on_inbox()), str(self.inbox), recursive=False)
         for folder, call in self._extra.items():
             folder.mkdir(parents=True, exist_ok=True)
-            self._observer.schedule(_Handler(lambda _path, call=call: call()), str(folder), recursive=False)
+            self._observer.schedule(_Handler(_without_path(call)), str(folder), recursive=False)
         self._observer.start()
         self._settling.start()
         self.rescan()
@@ -100,7 +103,9 @@ class ResultWatch:
 
     def rescan(self) -> None:
         """Look for worktrees that came or went, and at every result file."""
-        there = {int(match.group(1)): entry for entry in self.home.iterdir() if (match := _WORKTREE.fullmatch(entry.name))}
+        there = {
+            int(match.group(1)): entry for entry in self.home.iterdir() if (match := _WORKTREE.fullmatch(entry.name))
+        }
         for index in set(self._watched) - set(there):
             self._let_go(index)
         for index, folder in there.items():
@@ -173,6 +178,10 @@ class ResultWatch:
                     self._on_result(found)
 
 
+def _without_path(call: Callable[[], None]) -> Callable[[str], None]:
+    return lambda _path: call()
+
+
 class _Handler(FileSystemEventHandler):
     def __init__(self, call: Callable[[str], None], only: str | None = None) -> None:
         self._call = call
@@ -183,6 +192,6 @@ class _Handler(FileSystemEventHandler):
             return
         for path in (event.src_path, event.dest_path):
             name = os.fsdecode(path)
-            if name and (self._only is None or os.path.basename(name) == self._only):
+            if name and (self._only is None or Path(name).name == self._only):
                 self._call(name)
                 return

@@ -1,4 +1,4 @@
-"""Rows about agents, deliveries and the machine: what reached the pane, who is silent, what could not be carried out."""
+"""Rows about agents, deliveries and the machine: what reached the pane, who is silent, what could not be done."""
 
 from __future__ import annotations
 
@@ -139,10 +139,25 @@ ROWS: tuple[Row, ...] = (
     Row("stranding of another task", EVERY, "task_stranded", None, "that task was replaced", guard=_other_task),
     Row("task stranded", LIVE, "task_stranded", None, "a person is told, with what the pane shows", _stranded),
     Row("agent unchanged", EVERY, "agent_seen", None, "nothing new", guard=_same_state),
-    Row("agent needs a person", EVERY, "agent_seen", None, "a dialog, a limit, an error, or silence", _trouble, _in_trouble),
+    Row(
+        "agent needs a person",
+        EVERY,
+        "agent_seen",
+        None,
+        "a dialog, a limit, an error, or silence",
+        _trouble,
+        _in_trouble,
+    ),
     Row("agent seen", EVERY, "agent_seen", None, "idle, busy or starting", _seen),
     Row("pane died", LIVE, "pane_died", None, "its program ended: a person is told", _died),
     Row("forge unreachable", LIVE, "forge_failed", None, "a person is told; it is asked again", _forge_down),
     Row("forge back", EVERY, "forge_back", None, "answers again", _forge_up),
-    Row("effect failed", LIVE, "effect_failed", None, "this machine refused: a person is told, the others go on", _effect_failed),
-)  # fmt: skip
+    Row(
+        "effect failed",
+        LIVE,
+        "effect_failed",
+        None,
+        "this machine refused: a person is told, the others go on",
+        _effect_failed,
+    ),
+)

@@ -211,9 +211,7 @@ def _refuse_claim(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> Outco
     problem = what_is_missing(event.facts, pane.claim.purpose)
     assert problem is not None
     pane, told = tell_worker(_back(pane), problem.message)
-    pane, effects = want_person(
-        pane, AttentionReason.INVALID_RESULT, f"Pane {pane.index}: {problem.message}", event.at
-    )
+    pane, effects = want_person(pane, AttentionReason.INVALID_RESULT, f"Pane {pane.index}: {problem.message}", event.at)
     return pane, [*effects, *told]
 
 
@@ -241,7 +239,9 @@ def _tell_nothing_new(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> O
     if pane.gate is not None and pane.gate.returned:
         missing = f"CI of {head} failed, and the pull request still has that head: push a fix first."
     else:
-        missing = f"Nothing changed since the review: the head is still {head}, and nobody answered on the pull request."
+        missing = (
+            f"Nothing changed since the review: the head is still {head}, and nobody answered on the pull request."
+        )
     return tell_worker(_back(pane), missing)
 
 
@@ -269,7 +269,8 @@ def _stop_for_foreign(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> O
 
 def _accept(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> Outcome:
     facts = event.facts
-    assert facts.head is not None and facts.base is not None
+    assert facts.head is not None
+    assert facts.base is not None
     pane = settle(answered(pane), AttentionReason.INVALID_RESULT, AttentionReason.UNRESPONSIVE)
     found = hygiene_findings(facts.history, split_asked=False, committed_files=()) if facts.history else ()
     pane = pane.model_copy(update={"pr_number": facts.number, "hygiene": found})
@@ -282,35 +283,147 @@ _REVIEWED = frozenset({Status.REVIEWING})
 
 ROWS: tuple[Row, ...] = (
     Row("result of another role", EVERY, "result_seen", None, "only workers report here", guard=_not_a_worker),
-    Row("result seen before", EVERY, "result_seen", None, "this writing of the file was taken already", guard=_seen_before),
-    Row("stale result", EVERY, "result_seen", None, "issue or nonce of another task: moved to quarantine",
-        _quarantine, _stale),
-    Row("grant by a worker", EVERY, "result_seen", None, "only the conductor grants approved and review_pending",
-        _refuse_grant, _granted_by_worker),
-    Row("lease rejected", LIVE, "result_seen", None, "the push was refused: a person looks", _report_lease, _lease_rejected),
-    Row("worker failed", frozenset({Status.WORKING, Status.REVIEW_PENDING}), "result_seen", frozenset({Status.DONE}),
-        "failure or error: reported, no review", _worker_failed, _FAILED),
-    Row("success claimed", frozenset({Status.WORKING, Status.DONE}), "result_seen", frozenset({Status.WORKING}),
-        "success with a pull request: held against forge, remote and worktree", _claim_success, _success_allowed),
-    Row("addressed after a CI return", frozenset({Status.WORKING}), "result_seen", frozenset({Status.WORKING}),
-        "the answer to a CI return, under its other name", _claim_success, _addressed_after_ci_return),
-    Row("addressed", frozenset({Status.REVIEW_PENDING, Status.REVIEW_ADDRESSED}), "result_seen", frozenset({Status.REVIEW_ADDRESSED}),
-        "the fix answers the current cycle: held against the pull request", _claim_addressed, _fits_cycle),
-    Row("success instead of addressed", frozenset({Status.REVIEW_PENDING}), "result_seen", None,
-        "a review waits for its answer: the worker is told how to give it", _success_instead, _SUCCESS),
+    Row(
+        "result seen before",
+        EVERY,
+        "result_seen",
+        None,
+        "this writing of the file was taken already",
+        guard=_seen_before,
+    ),
+    Row(
+        "stale result",
+        EVERY,
+        "result_seen",
+        None,
+        "issue or nonce of another task: moved to quarantine",
+        _quarantine,
+        _stale,
+    ),
+    Row(
+        "grant by a worker",
+        EVERY,
+        "result_seen",
+        None,
+        "only the conductor grants approved and review_pending",
+        _refuse_grant,
+        _granted_by_worker,
+    ),
+    Row(
+        "lease rejected",
+        LIVE,
+        "result_seen",
+        None,
+        "the push was refused: a person looks",
+        _report_lease,
+        _lease_rejected,
+    ),
+    Row(
+        "worker failed",
+        frozenset({Status.WORKING, Status.REVIEW_PENDING}),
+        "result_seen",
+        frozenset({Status.DONE}),
+        "failure or error: reported, no review",
+        _worker_failed,
+        _FAILED,
+    ),
+    Row(
+        "success claimed",
+        frozenset({Status.WORKING, Status.DONE}),
+        "result_seen",
+        frozenset({Status.WORKING}),
+        "success with a pull request: held against forge, remote and worktree",
+        _claim_success,
+        _success_allowed,
+    ),
+    Row(
+        "addressed after a CI return",
+        frozenset({Status.WORKING}),
+        "result_seen",
+        frozenset({Status.WORKING}),
+        "the answer to a CI return, under its other name",
+        _claim_success,
+        _addressed_after_ci_return,
+    ),
+    Row(
+        "addressed",
+        frozenset({Status.REVIEW_PENDING, Status.REVIEW_ADDRESSED}),
+        "result_seen",
+        frozenset({Status.REVIEW_ADDRESSED}),
+        "the fix answers the current cycle: held against the pull request",
+        _claim_addressed,
+        _fits_cycle,
+    ),
+    Row(
+        "success instead of addressed",
+        frozenset({Status.REVIEW_PENDING}),
+        "result_seen",
+        None,
+        "a review waits for its answer: the worker is told how to give it",
+        _success_instead,
+        _SUCCESS,
+    ),
     Row("result that does not fit", EVERY, "result_seen", None, "journalled and ignored", _ignore_marked),
-    Row("invalid result of another role", EVERY, "result_invalid", None, "only workers report here", guard=_not_a_worker),
+    Row(
+        "invalid result of another role",
+        EVERY,
+        "result_invalid",
+        None,
+        "only workers report here",
+        guard=_not_a_worker,
+    ),
     Row("invalid result seen before", EVERY, "result_invalid", None, "told already", guard=_seen_before),
     Row("invalid result", LIVE, "result_invalid", None, "shown, and told to the worker once", _invalid),
-    Row("inspection of an old claim", EVERY, "pr_inspected", None, "another claim took its place", guard=_other_claim),
-    Row("forge lags", _CLAIMING, "pr_inspected", None, "the remote is ahead of the forge for too long", _wait_for_forge, _lagging),
-    Row("claim refused", _CLAIMING, "pr_inspected", frozenset({Status.WORKING, Status.REVIEW_PENDING}),
-        "the claim does not hold: shown, and the worker is told", _refuse_claim, _claim_refused),
-    Row("nothing new", _CLAIMING, "pr_inspected", frozenset({Status.WORKING, Status.REVIEW_PENDING}),
-        "neither a new head nor an answer: not reviewed again", _tell_nothing_new, _nothing_new),
-    Row("foreign commits lost", _CLAIMING, "pr_inspected", None,
-        "somebody else's commit is gone: kept under a backup ref, a person looks", _stop_for_foreign, _foreign_lost),
-    Row("claim holds", _CLAIMING, "pr_inspected", frozenset({Status.REVIEWING}),
-        "pull request, remote and worktree agree: the CI gate opens", _accept),
-)  # fmt: skip
-
+    Row(
+        "inspection of an old claim",
+        EVERY,
+        "pr_inspected",
+        None,
+        "another claim took its place",
+        guard=_other_claim,
+    ),
+    Row(
+        "forge lags",
+        _CLAIMING,
+        "pr_inspected",
+        None,
+        "the remote is ahead of the forge for too long",
+        _wait_for_forge,
+        _lagging,
+    ),
+    Row(
+        "claim refused",
+        _CLAIMING,
+        "pr_inspected",
+        frozenset({Status.WORKING, Status.REVIEW_PENDING}),
+        "the claim does not hold: shown, and the worker is told",
+        _refuse_claim,
+        _claim_refused,
+    ),
+    Row(
+        "nothing new",
+        _CLAIMING,
+        "pr_inspected",
+        frozenset({Status.WORKING, Status.REVIEW_PENDING}),
+        "neither a new head nor an answer: not reviewed again",
+        _tell_nothing_new,
+        _nothing_new,
+    ),
+    Row(
+        "foreign commits lost",
+        _CLAIMING,
+        "pr_inspected",
+        None,
+        "somebody else's commit is gone: kept under a backup ref, a person looks",
+        _stop_for_foreign,
+        _foreign_lost,
+    ),
+    Row(
+        "claim holds",
+        _CLAIMING,
+        "pr_inspected",
+        frozenset({Status.REVIEWING}),
+        "pull request, remote and worktree agree: the CI gate opens",
+        _accept,
+    ),
+)

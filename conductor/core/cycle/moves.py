@@ -55,7 +55,10 @@ def begin_review(pane: Pane, gate: Gate) -> tuple[Pane, list[Effect]]:
     """Start the review of the gate's head, once."""
     pane, serial = numbered(pane)
     running = Running(
-        review_id=f"{pane.run}-{pane.index}-r{serial}", cycle=pane.review_cycle + 1, head=gate.head, base=gate.base
+        review_id=f"{pane.run}-{pane.index}-r{serial}",
+        cycle=pane.review_cycle + 1,
+        head=gate.head,
+        base=gate.base,
     )
     pane = pane.model_copy(update={"status": Status.REVIEWING, "review": running, "green_head": gate.head})
     assert pane.pr_number is not None
@@ -73,7 +76,13 @@ def begin_review(pane: Pane, gate: Gate) -> tuple[Pane, list[Effect]]:
 
 
 def give_task(
-    pane: Pane, kind: TaskKind, middle: str, *, about: TaskKind | None = None, start: bool = False, send: bool = True
+    pane: Pane,
+    kind: TaskKind,
+    middle: str,
+    *,
+    about: TaskKind | None = None,
+    start: bool = False,
+    send: bool = True,
 ) -> tuple[Pane, list[Effect]]:
     """A new task for the worker, in place of the one before. A notice keeps the nonce of the task that it is about."""
     pane, serial = numbered(pane)

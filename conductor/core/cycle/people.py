@@ -82,7 +82,14 @@ def _verb(verb: str, *reasons: AttentionReason) -> Guard:
 
 
 def _abandon(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
-    gone = {"attention": None, "gate": None, "review": None, "claim": None, "ended": "abandoned", "approved_head": None}
+    gone = {
+        "attention": None,
+        "gate": None,
+        "review": None,
+        "claim": None,
+        "ended": "abandoned",
+        "approved_head": None,
+    }
     task = pane.task.model_copy(update={"delivery": "taken_back"}) if pane.task is not None else None
     pane = pane.model_copy(update={"status": Status.DONE, "task": task, **gone})
     said = f"Pane {pane.index}: abandoned by {event.who}: {event.why}"
@@ -175,20 +182,85 @@ ROWS: tuple[Row, ...] = (
     Row("task given", EVERY, "task_given", frozenset({Status.WORKING}), "a free pane takes it", _assign, _free),
     Row("task not given", EVERY, "task_given", None, "the pane is not free: reported", _refuse_assignment),
     Row("pane bound", EVERY, "pane_bound", None, "a new pane gets its agent, and the open task again", _bind),
-    Row("nothing to decide", EVERY, "user_decided", None, "no attention: reported", _nothing_to_decide, _not_asked),
-    Row("abandoned", EVERY, "user_decided", frozenset({Status.DONE}), "given up by a person", _abandon, _verb("abandon")),
-    Row("approved by a person", frozenset({Status.REVIEW_PENDING, Status.REVIEWING}), "user_decided",
-        frozenset({Status.APPROVED}), "green head, nothing critical, high findings deferred to an issue", _approve, _approvable),
-    Row("approval refused", EVERY, "user_decided", None, "says what stands in the way", _refuse_approval, _verb("approve")),
-    Row("another review", frozenset({Status.REVIEW_PENDING, Status.REVIEWING}), "user_decided",
-        frozenset({Status.REVIEW_PENDING, Status.REVIEWING}), "one more cycle", _another_review, _verb("another-cycle", _CAP)),
-    Row("another CI return", frozenset({Status.REVIEWING}), "user_decided",
-        frozenset({Status.WORKING, Status.REVIEW_PENDING}), "one more return to the worker", _another_ci_return,
-        _verb("another-cycle", AttentionReason.CI_FAILED_CAP)),
-    Row("no other cycle", EVERY, "user_decided", None, "it would not help: reported", _refuse_cycle, _verb("another-cycle")),
-    Row("no retry at the cap", EVERY, "user_decided", None, "the cap is never passed silently", _retry_at_cap, _verb("retry", _CAP)),
-    Row("retried", EVERY, "user_decided", frozenset({Status.REVIEWING, Status.WORKING}) | frozenset(Status),
-        "what failed is tried again", _retry, _verb("retry")),
-)  # fmt: skip
-
-
+    Row(
+        "nothing to decide",
+        EVERY,
+        "user_decided",
+        None,
+        "no attention: reported",
+        _nothing_to_decide,
+        _not_asked,
+    ),
+    Row(
+        "abandoned",
+        EVERY,
+        "user_decided",
+        frozenset({Status.DONE}),
+        "given up by a person",
+        _abandon,
+        _verb("abandon"),
+    ),
+    Row(
+        "approved by a person",
+        frozenset({Status.REVIEW_PENDING, Status.REVIEWING}),
+        "user_decided",
+        frozenset({Status.APPROVED}),
+        "green head, nothing critical, high findings deferred to an issue",
+        _approve,
+        _approvable,
+    ),
+    Row(
+        "approval refused",
+        EVERY,
+        "user_decided",
+        None,
+        "says what stands in the way",
+        _refuse_approval,
+        _verb("approve"),
+    ),
+    Row(
+        "another review",
+        frozenset({Status.REVIEW_PENDING, Status.REVIEWING}),
+        "user_decided",
+        frozenset({Status.REVIEW_PENDING, Status.REVIEWING}),
+        "one more cycle",
+        _another_review,
+        _verb("another-cycle", _CAP),
+    ),
+    Row(
+        "another CI return",
+        frozenset({Status.REVIEWING}),
+        "user_decided",
+        frozenset({Status.WORKING, Status.REVIEW_PENDING}),
+        "one more return to the worker",
+        _another_ci_return,
+        _verb("another-cycle", AttentionReason.CI_FAILED_CAP),
+    ),
+    Row(
+        "no other cycle",
+        EVERY,
+        "user_decided",
+        None,
+        "it would not help: reported",
+        _refuse_cycle,
+        _verb("another-cycle"),
+    ),
+    Row(
+        "no retry at the cap",
+        EVERY,
+        "user_decided",
+        None,
+        "the cap is never passed silently",
+        _retry_at_cap,
+        _verb("retry", _CAP),
+    ),
+    Row(
+        "retried",
+        EVERY,
+        "user_decided",
+        frozenset({Status.REVIEWING, Status.WORKING}) | frozenset(Status),
+        "what failed is tried again",
+        _retry,
+        _verb("retry"),
+    ),
+)

@@ -79,24 +79,22 @@ def apply(fleet: Fleet, event: Event) -> tuple[Fleet, tuple[Effect, ...], str]:
 
 def _add(fleet: Fleet, event: PaneAdded) -> tuple[Fleet, tuple[Effect, ...], str]:
     known = fleet.panes.get(event.pane)
-    facts = {
-        "role": event.role,
-        "agent": event.agent,
-        "worktree": event.worktree,
-        "branch": event.branch,
-        "base_branch": event.base_branch,
-    }
-    if known is not None:
-        pane = known.model_copy(update=facts)
-        rule = "pane known"
-    else:
-        pane = Pane(index=event.pane, run=event.run, updated_at=event.at, pane_id=event.pane_id, **facts)
-        rule = "pane added"
-    return fleet.model_copy(update={"panes": {**fleet.panes, event.pane: pane}}), (), rule
+    pane = known or Pane(index=event.pane, role=event.role, run=event.run, updated_at=event.at, pane_id=event.pane_id)
+    pane = pane.model_copy(
+        update={
+            "role": event.role,
+            "agent": event.agent,
+            "worktree": event.worktree,
+            "branch": event.branch,
+            "base_branch": event.base_branch,
+        }
+    )
+    panes = {**fleet.panes, event.pane: pane}
+    return fleet.model_copy(update={"panes": panes}), (), "pane known" if known else "pane added"
 
 
 def wanted(fleet: Fleet, effect: Effect) -> bool:
-    """Whether an effect that waits for its turn is still asked for. What is not wanted any more is dropped, and said so."""
+    """Whether an effect that waits for its turn is still asked for; what is not is dropped, and that is recorded."""
     pane = fleet.panes.get(effect.pane)
     if pane is None:
         return False
