@@ -89,7 +89,7 @@ class Result(Frozen):
 
 
 class ResultError(BadInput):
-    """RESULT.json that cannot be taken: ``place`` is ``line L column C`` or a field, ``expected`` what belongs there."""
+    """RESULT.json that cannot be taken: ``place`` is a line and column or a field, ``expected`` what belongs there."""
 
     def __init__(self, place: str, expected: str) -> None:
         super().__init__(f"RESULT.json, {place}: {expected}", "Write the file again; docs/contracts.md has its fields.")

@@ -10,6 +10,9 @@ from schemas.forge import CheckState
 from schemas.pane import AttentionReason, Role, Status
 
 
+_HEAD_MATTERS = (Status.REVIEWING, Status.APPROVED)
+
+
 @dataclass(frozen=True)
 class CiWatch:
     """The checks of this head are awaited until ``deadline``; None where the wait has no end of its own."""
@@ -24,11 +27,12 @@ class CiWatch:
 
 @dataclass(frozen=True)
 class PrWatch:
-    """A pull request whose head, merge or closing matters."""
+    """A pull request whose merge or closing matters, and where ``moves`` is set also its head."""
 
     pane: int
     pr_number: int
     head: str | None
+    moves: bool
 
 
 def ci_watches(fleet: Fleet) -> tuple[CiWatch, ...]:
@@ -49,7 +53,7 @@ def ci_watches(fleet: Fleet) -> tuple[CiWatch, ...]:
 def pr_watches(fleet: Fleet) -> tuple[PrWatch, ...]:
     """Every live pull request of a worker."""
     return tuple(
-        PrWatch(pane.index, pane.pr_number, pane.head)
+        PrWatch(pane.index, pane.pr_number, pane.head, pane.status in _HEAD_MATTERS)
         for pane in fleet.panes.values()
         if pane.role is Role.WORKER
         and pane.pr_number is not None

@@ -107,6 +107,11 @@ def _note_ci(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
     return pane.model_copy(update={"gate": _read(pane, event)}), []
 
 
+def _stop_watching(pane: Pane, _event: CiRead, _policy: CyclePolicy) -> Outcome:
+    assert pane.gate is not None
+    return pane.model_copy(update={"gate": pane.gate.model_copy(update={"timed_out": True})}), []
+
+
 def _turned_green(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
     returned = pane.gate is not None and pane.gate.returned
     return returned and _green(pane, event, policy) and pane.review_cycle < cap_of(pane, policy)
@@ -217,6 +222,15 @@ ROWS: tuple[Row, ...] = (
     Row("CI failed, returns used up", _REVIEWING, "ci_read", None, "a person decides", _give_up_red, _red),
     Row("CI not decided", _REVIEWING, "ci_read", None, "inside the watch budget: asked again", _note_ci),
     Row(
+        "returned head replaced",
+        _RETURNED,
+        "ci_read",
+        None,
+        "the worker pushed: its report is awaited, the old head is not watched any more",
+        _stop_watching,
+        _other_head,
+    ),
+    Row(
         "CI turned green",
         _RETURNED,
         "ci_read",
@@ -225,7 +239,7 @@ ROWS: tuple[Row, ...] = (
         _take_back,
         _turned_green,
     ),
-    Row("CI of returned work", _RETURNED, "ci_read", None, "noted; the worker's answer is awaited"),
+    Row("CI of returned work", _RETURNED, "ci_read", None, "noted; the worker's answer is awaited", _note_ci),
     Row(
         "CI budget of another gate",
         EVERY,
