@@ -60,7 +60,7 @@ class Forge(Protocol):
     def post_review(self, number: int, *, body: str, verdict: Verdict, head: str, marker: str) -> Posted:
         """Post a review pinned to ``head``. Approving one's own pull request becomes a comment (``as_comment``).
 
-        Looks for ``marker`` first and posts nothing where it stands. For an approval the head is read again just before;
+        Looks for ``marker`` first and posts nothing where it stands. An approval reads the head again just before:
         raises ``HeadMovedError`` where it is another one.
         """
 

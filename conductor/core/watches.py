@@ -9,7 +9,6 @@ from conductor.core.state import Fleet, Pane
 from schemas.forge import CheckState
 from schemas.pane import AttentionReason, Role, Status
 
-
 _HEAD_MATTERS = (Status.REVIEWING, Status.APPROVED)
 
 

@@ -51,6 +51,8 @@ from schemas.text import one_line
 LAG_BUDGET = 300.0
 _BACKOFF = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 _NOISY_AFTER = 2
+_GIVE_UP_AFTER = 5
+_ASK_FORGE = (InspectPr, RunReview, PostReview)
 
 Inspect = Callable[[InspectPr], PrFacts]
 
@@ -97,13 +99,14 @@ class Performer:
         tries.count += 1
         try:
             outcome = self._one(effect, again, cancelled, tries)
-        except Unavailable as fault:
-            outcome = self._later(tries, ForgeFailed(pane=effect.pane, at=_now(), reason=str(fault)), str(fault))
         except OSError as fault:
             reason = f"{fault.strerror or fault} ({fault.filename})" if fault.filename else str(fault)
             outcome = self._broken(effect, tries, reason)
         except Fault as fault:
-            outcome = self._broken(effect, tries, str(fault))
+            if isinstance(fault, Unavailable) and isinstance(effect, _ASK_FORGE) and tries.count < _GIVE_UP_AFTER:
+                outcome = self._later(effect, tries, str(fault))
+            else:
+                outcome = self._broken(effect, tries, str(fault))
         if not isinstance(outcome, Retry):
             self._tries.pop(key, None)
         return outcome
@@ -131,11 +134,15 @@ class Performer:
             case QuarantineResult():
                 return self._quarantine(effect)
 
-    def _later(self, tries: Tries, event: ForgeFailed, reason: str) -> Retry:
-        after = _BACKOFF[min(tries.count, len(_BACKOFF)) - 1]
-        return Retry(after, reason, event if tries.count > _NOISY_AFTER else None)
+    def _later(self, effect: Effect, tries: Tries, reason: str) -> Retry:
+        told = ForgeFailed(pane=effect.pane, at=_now(), reason=one_line(reason, 500))
+        return Retry(
+            _BACKOFF[min(tries.count, len(_BACKOFF)) - 1], reason, told if tries.count > _NOISY_AFTER else None
+        )
 
     def _broken(self, effect: Effect, tries: Tries, reason: str) -> Outcome:
+        if isinstance(effect, InspectPr | PostReview) and tries.count >= _GIVE_UP_AFTER:
+            return self._later(effect, tries, reason)
         if isinstance(effect, RunReview):
             return Done(ReviewFailed(pane=effect.pane, at=_now(), review_id=effect.review_id, reason=reason))
         told = EffectFailed(pane=effect.pane, at=_now(), effect=effect.kind, reason=one_line(reason, 500))

@@ -9,6 +9,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from worker.tools.files import replace_file
+from worker.tools.git import git
+
 from conductor.core.messages import POINTER
 from conductor.core.state import Fleet
 from conductor.layout import Layout
@@ -23,8 +26,6 @@ from schemas.pane import Role
 from schemas.result import Result
 from schemas.review import Review, StepReport, Verdict
 from schemas.text import clean
-from worker.tools.files import replace_file
-from worker.tools.git import git
 
 _TICK = 0.25
 _TASK = """\
@@ -129,7 +130,7 @@ class PaneReviewer:
 
     def _prepare(self, place: Place, request: ReviewRequest) -> None:
         folder = self._layout.worktree(place.index)
-        git(["checkout", "--quiet", "--detach", "--force", request.head], cwd=folder).check()
+        git(["checkout", "--quiet", "--detach", "--force", request.head], folder)
         with self._arrived:
             self._result = None
             (folder / RESULT).unlink(missing_ok=True)

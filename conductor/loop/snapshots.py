@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from worker.tools.files import replace_file
+
 from conductor.core.state import Fleet
 from conductor.core.watches import awaited
 from conductor.layout import Layout
 from schemas.journal import JournalLine
-from worker.tools.files import replace_file
 
 
 def published(fleet: Fleet, index: int) -> str:
@@ -18,7 +19,7 @@ def published(fleet: Fleet, index: int) -> str:
 
 
 def write_changed(layout: Layout, before: Fleet, after: Fleet) -> None:
-    """Write the files of panes that changed, and remove those of panes that are gone. Raises ``OSError``, ``Fault``."""
+    """Write the files of panes that changed, remove those of panes that are gone. Raises ``Fault``, ``OSError``."""
     layout.panes.mkdir(parents=True, exist_ok=True)
     for index, pane in after.panes.items():
         if before.panes.get(index) is not pane:

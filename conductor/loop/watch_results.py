@@ -19,7 +19,7 @@ from pathlib import Path
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
-from worker.tools.files import read_regular
+from worker.tools.files import MissingFile, read_regular
 
 from schemas.errors import Fault
 from schemas.events import ResultInvalid, ResultSeen
@@ -45,7 +45,7 @@ def read_result(pane: int, path: Path) -> ResultSeen | ResultInvalid | None:
         raw = read_regular(path, MAX_BYTES + 1)
         stamp = stamp_of(path, raw)
         result = parse_result(raw)
-    except FileNotFoundError:
+    except (FileNotFoundError, MissingFile):
         return None
     except ResultError as fault:
         problem = f"{path}: {fault.place}: {fault.expected}"
