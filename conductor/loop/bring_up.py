@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,9 +121,7 @@ class BroughtUp:
     notes: tuple[str, ...]
 
 
-def bring_up(
-    layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees, kinds: dict[str, AgentKind]
-) -> BroughtUp:
+def bring_up(layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees) -> BroughtUp:
     """Worktrees, panes, and the request for the conductor; in this order, so that a crash is mended by a repeat."""
     notes = []
     offline = worktrees.fetch()
@@ -232,7 +230,7 @@ def worktree_indexes(home: Path) -> list[int]:
     return sorted(int(entry.name[3:]) for entry in home.glob("wt-*") if entry.name[3:].isdigit() and entry.is_dir())
 
 
-def check_kind(kinds: dict[str, AgentKind], name: str) -> AgentKind:
+def check_kind(kinds: Mapping[str, AgentKind], name: str) -> AgentKind:
     """The agent kind of this name. Raises ``NotSo`` naming the known ones."""
     if name not in kinds:
         raise NotSo(

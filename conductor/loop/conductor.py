@@ -1,4 +1,4 @@
-"""The conductor as a whole: the lock, the journal, the loop, and everything that feeds it, started and stopped in order."""
+"""The conductor as a whole: lock, journal, loop, and everything that feeds it, started and stopped in order."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Conductor:
         )
 
     def run(self) -> None:
-        """Conduct until ``stop``. Raises ``Unavailable`` where another conductor lives, ``BadInput`` for a bad journal."""
+        """Conduct until ``stop``. Raises ``Unavailable`` where another conductor lives, ``BadInput`` for a torn journal."""
         self._lock.acquire()
         try:
             torn = self.engine.start()
