@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
@@ -25,7 +26,10 @@ def attach() -> None:
     program = shutil.which("tmux")
     if program is None:
         raise Unavailable("tmux was not found on PATH", "`taskmaestro doctor` names the command that installs it.")
-    verb = "switch-client" if os.environ.get("TMUX") and context.config.tmux.socket is None else "attach-session"
-    socket = ["-S", os.path.expanduser(context.config.tmux.socket)] if context.config.tmux.socket else []
+    private = context.config.tmux.socket
+    verb = "switch-client" if os.environ.get("TMUX") and private is None else "attach-session"
+    socket = ["-S", str(Path(private).expanduser())] if private else []
     environment = {name: value for name, value in os.environ.items() if verb == "switch-client" or name != "TMUX"}
-    os.execve(program, ["tmux", "-u", *socket, verb, "-t", f"={panes.session}"], environment)
+    os.execve(  # noqa: S606 - no shell is wanted
+        program, ["tmux", "-u", *socket, verb, "-t", f"={panes.session}"], environment
+    )

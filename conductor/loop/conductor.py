@@ -126,7 +126,7 @@ class Conductor:
         )
 
     def run(self) -> None:
-        """Conduct until ``stop``. Raises ``Unavailable`` where another conductor lives, ``BadInput`` for a torn journal."""
+        """Conduct until ``stop``. Raises ``Unavailable`` where another one lives, ``BadInput`` for a bad journal."""
         self._lock.acquire()
         try:
             torn = self.engine.start()

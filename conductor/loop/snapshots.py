@@ -19,7 +19,7 @@ def published(fleet: Fleet, index: int) -> str:
 
 
 def write_changed(layout: Layout, before: Fleet, after: Fleet) -> None:
-    """Write the files of panes that changed, remove those of gone ones. Raises ``Fault`` or ``OSError``."""
+    """Write the files of panes that changed, remove those of gone ones. Raises ``Fault``."""
     layout.panes.mkdir(parents=True, exist_ok=True)
     for index, pane in after.panes.items():
         if before.panes.get(index) is not pane:
