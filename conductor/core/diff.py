@@ -1,8 +1,8 @@
 """Reads a unified diff into plain values: which files changed, how, and which lines are new.
 
-A parser of our own, because git's quoted paths, binary files, pure renames and mode changes must come out right and
-a diff that cannot be read must be a fault with its line, never a shorter list of files. What the files are for
-(tests, source, documents) is in ``conductor.core.filekinds``.
+A parser of our own, because git's quoted paths, binary files, pure renames and mode changes must come out
+right and a diff that cannot be read must be a fault with its line, never a shorter list of files. What the
+files are for (tests, source, documents) is in ``conductor.core.filekinds``.
 """
 
 from __future__ import annotations

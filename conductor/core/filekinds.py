@@ -1,7 +1,7 @@
 """What a changed file is for, told from its path alone, and which of its new lines are logic.
 
-Judged line by line, because a diff holds no whole file to parse; where it is unsure it answers "logic", so that a
-missing test is rather reported than overlooked (review protocol: "when unsure, the higher one").
+Judged line by line, because a diff holds no whole file to parse; where it is unsure it answers "logic", so
+that a missing test is rather reported than overlooked (review protocol: "when unsure, the higher one").
 """
 
 from __future__ import annotations
@@ -26,8 +26,41 @@ class FileKind(StrEnum):
     OTHER = "other"
 
 
-_SLASHES = {"c", "h", "cc", "cpp", "cxx", "hpp", "hh", "cs", "java", "kt", "kts", "go", "rs", "js", "jsx", "ts", "tsx"}
-_SLASHES |= {"mjs", "cjs", "mts", "cts", "php", "swift", "scala", "dart", "vue", "svelte", "zig", "groovy", "m", "mm"}
+_SLASHES = {
+    "c",
+    "h",
+    "cc",
+    "cpp",
+    "cxx",
+    "hpp",
+    "hh",
+    "cs",
+    "java",
+    "kt",
+    "kts",
+    "go",
+    "rs",
+    "js",
+    "jsx",
+    "ts",
+    "tsx",
+}
+_SLASHES |= {
+    "mjs",
+    "cjs",
+    "mts",
+    "cts",
+    "php",
+    "swift",
+    "scala",
+    "dart",
+    "vue",
+    "svelte",
+    "zig",
+    "groovy",
+    "m",
+    "mm",
+}
 _HASHES = {"py", "pyi", "rb", "sh", "bash", "zsh", "pl", "pm", "r", "jl", "ex", "exs", "nim", "cr", "tcl"}
 _DASHES = {"sql", "lua", "hs", "elm"}
 _SEMICOLONS = {"clj", "cljs", "el", "lisp", "scm"}
@@ -72,7 +105,8 @@ _FUNCTION = {
     "kt": r"(?:\w+\s+)*fun\s+(?:<[^>]*>\s*)?(?:\w+\.)?(\w+)",
     "lua": r"(?:local\s+)?function\s+([\w.:]+)",
     "sh": r"(?:function\s+)?([\w-]+)\s*\(\)",
-    "java": r"(?:(?:public|private|protected|static|final|virtual|override|async|internal)\s+)+[\w<>\[\],.? ]+\s+(\w+)\s*\(",
+    "java": r"(?:(?:public|private|protected|static|final|virtual|override|async|internal)\s+)+"
+    r"[\w<>\[\],.? ]+\s+(\w+)\s*\(",
 }
 _LANGUAGE = {
     **dict.fromkeys(("jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte"), "js"),
@@ -118,8 +152,8 @@ def kind_of(path: str) -> FileKind:
 def logic_lines(change: FileChange, moved: Counter[str] | None = None) -> tuple[AddedLine, ...]:
     """The new lines that are logic: no blanks, comments, doc strings, imports, brackets or plain constants.
 
-    ``moved`` counts the texts of lines that the same diff removes elsewhere: a line that only moved is not new.
-    It is used up as lines are matched.
+    ``moved`` counts the texts of lines that the same diff removes elsewhere: a line that only moved is not
+    new. It is used up as lines are matched.
     """
     if change.binary or kind_of(change.path) is not FileKind.SOURCE:
         return ()
@@ -134,7 +168,9 @@ def logic_lines(change: FileChange, moved: Counter[str] | None = None) -> tuple[
 
 
 def added_functions(change: FileChange) -> tuple[tuple[int, str], ...]:
-    """(line, name) of the functions whose first line is new and whose name the change does not also remove."""
+    """(line, name) of the functions whose first line is new and whose name the change does not also
+    remove.
+    """
     extension = _extension(change.path)
     pattern = _FUNCTIONS.get(_LANGUAGE.get(extension, extension))
     if pattern is None:
@@ -151,7 +187,9 @@ def adds_tests(change: FileChange) -> bool:
     """The change adds to a test file, or adds a test beside the code where the language keeps them there."""
     if change.status == "deleted" or not change.added:
         return False
-    return kind_of(change.path) is FileKind.TEST or any(_INLINE_TEST.match(line.text[:_LONGEST_LINE]) for line in change.added)
+    return kind_of(change.path) is FileKind.TEST or any(
+        _INLINE_TEST.match(line.text[:_LONGEST_LINE]) for line in change.added
+    )
 
 
 def removed_texts(changes: Iterable[FileChange]) -> Counter[str]:

@@ -1,8 +1,8 @@
 """Code review severities as data: what each stands for, and what the rules of well-known tools amount to.
 
-The table is the review protocol's severity classification; "when unsure, the higher one" decides ties. Production
-incident levels (P1 to P4) are another scale and never appear here. Every rating says why, since a finding without an
-impact is not written.
+The table is the review protocol's severity classification; "when unsure, the higher one" decides ties.
+Production incident levels (P1 to P4) are another scale and never appear here. Every rating says why, since a
+finding without an impact is not written.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _SECRETS = ("gitleaks", "trufflehog", "detect-secrets", "secretlint", "ggshield"
 
 # First match wins, so the particular stands before the general.
 FAMILIES: tuple[_Family, ...] = (
-    _Family(r"", _C, "A secret in the source is public to all who can read the repository; revoke it.", _SECRETS),
+    _Family(r"", _C, "A secret in the source is known to all who can read it; revoke it.", _SECRETS),
     # --- Python: rule families of ruff, which flake8 and its plug-ins share
     _Family(r"invalid-syntax|E9|E999", _C, "The file cannot be loaded: whatever imports it breaks.", _PY),
     _Family(r"F82[123]", _C, "Raises NameError when this line runs: an exception on the normal path.", _PY),
@@ -99,14 +99,14 @@ FAMILIES: tuple[_Family, ...] = (
     _Family(r"F5\d\d", _H, "The format string and its arguments disagree: wrong text, or an exception.", _PY),
     _Family(r"F63\d", _H, "The comparison or assertion does not test what it seems to.", _PY),
     _Family(r"F811", _H, "The earlier definition is silently replaced and never runs.", _PY),
-    _Family(r"F(401|841|842)", _M, "Unused: it misleads the reader, and often shows an unfinished change.", _PY),
+    _Family(r"F(401|841|842)", _M, "Unused: it misleads the reader; often an unfinished change.", _PY),
     _Family(r"S10[4-7]|B10[4-7]$", _C, "A secret or an open binding in the source.", _PY),
     _Family(r"S(30[1-3678]|60[2-9]|61\d|70\d)|B(30[1-3678]|60[2-9]|61\d|70\d)$", _C,
             "Input may be run as code, a command, a query or a template: exploitable injection.", _PY),
-    _Family(r"S11[0-2]|BLE|E722|B11[0-2]$", _H, "Errors are swallowed here, and the failure shows elsewhere.", _PY),
+    _Family(r"S11[0-2]|BLE|E722|B11[0-2]$", _H, "Errors are swallowed here and show elsewhere.", _PY),
     _Family(r"S101|B101$", _M, "An assertion vanishes under -O; it guards nothing in production.", _PY),
     _Family(r"S\d", _H, "A known security weakness.", _PY),
-    _Family(r"ANN401|PGH00[34]", _H, "Any or a blanket ignore where a concrete type exists hides type errors.", _PY),
+    _Family(r"ANN401|PGH00[34]", _H, "Any or a blanket ignore, where a concrete type exists.", _PY),
     _Family(r"C901|PLR09", _M, "Complexity over the limit: hard to test and to change.", _PY),
     _Family(r"B0(07|28)|B90[45]", _M, "Hides its intent or the cause of an error.", _PY),
     _Family(r"B\d", _H, "A likely defect: it does not do what it seems to.", _PY),
@@ -150,9 +150,10 @@ _UNKNOWN_LEVEL = Rating(_H, "The tool gives no level that is known; taken as hig
 def rate(tool: str, rule: str, level: str, security_severity: float | None = None) -> Rating:
     """The severity of one result of a tool.
 
-    A known rule family decides first: tools call nearly everything an error. Then the score that security scanners
-    put on a rule (0 to 10: from 9 critical, from 7 high, from 4 medium). Then the level, where an error is high
-    and not critical, because only what a rule means can show that something breaks. An unknown level is high.
+    A known rule family decides first: tools call nearly everything an error. Then the score that security
+    scanners put on a rule (0 to 10: from 9 critical, from 7 high, from 4 medium). Then the level, where an
+    error is high and not critical, because only what a rule means can show that something breaks. An unknown
+    level is high.
     """
     family = next((known for known in FAMILIES if known.covers(tool.casefold(), rule)), None)
     if family is not None:

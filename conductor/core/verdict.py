@@ -1,12 +1,13 @@
 """The verdict of a review, from what its steps report. Pure.
 
-Approve when nothing blocks: no critical finding, no high one that was not deferred, and every step that is not
-advisory has run. A step that could not run is never read as "no findings" (review protocol):
+Approve when nothing blocks: no critical finding, no high one that was not deferred, and every step that is
+not advisory has run. A step that could not run is never read as "no findings" (review protocol):
 
-* where something else blocks, changes are requested and the review names the step, which runs again at the re-review;
-* where nothing else blocks there is no verdict. It does not become a finding, because the worker cannot mend a tool
-  that is missing on the reviewer's side, and each of a pull request's few reviews would be spent on it. A person
-  is told what could not run and why, and can have the review made again.
+* where something else blocks, changes are requested and the review names the step, which runs again at the
+  re-review;
+* where nothing else blocks there is no verdict. It does not become a finding, because the worker cannot mend
+  a tool that is missing on the reviewer's side, and each of a pull request's few reviews would be spent on
+  it. A person is told what could not run and why, and can have the review made again.
 
 What the worker *can* mend is a finding of the step itself: tests that never end, a command that fails.
 """
@@ -38,15 +39,18 @@ class Merged:
 def merge(
     reports: Sequence[StepReport], earlier: Sequence[EarlierReview] = (), *, advisory: Collection[str] = ()
 ) -> Merged:
-    """Findings of all reports without repeats (path, line and message alike: the first stays), and the verdict.
+    """Findings of all reports without repeats (path, line and message alike: the first stays), and the
+    verdict.
 
-    ``advisory`` names steps that need not have run. In a re-review the findings asked for before come first among
-    their equals, and keep a deferral granted then. A new medium or low finding never blocks, so that no
+    ``advisory`` names steps that need not have run. In a re-review the findings asked for before come first
+    among their equals, and keep a deferral granted then. A new medium or low finding never blocks, so that no
     review of a fix reopens for a minor thing.
     """
     asked = {finding.fingerprint: finding for review in earlier for finding in review.findings}
     findings = [_with_deferral(finding, asked.get(finding.fingerprint)) for finding in _distinct(reports)]
-    findings.sort(key=lambda f: (f.severity.rank, f.deferred is not None, f.fingerprint not in asked, f.path, f.line))
+    findings.sort(
+        key=lambda f: (f.severity.rank, f.deferred is not None, f.fingerprint not in asked, f.path, f.line)
+    )
     not_run = tuple(r for r in reports if r.outcome == "could_not_run" and r.step not in advisory)
     return Merged(
         findings=tuple(findings),
@@ -73,7 +77,12 @@ def _distinct(reports: Iterable[StepReport]) -> list[Finding]:
 
 
 def _with_deferral(finding: Finding, before: Finding | None) -> Finding:
-    if before is None or before.deferred is None or finding.deferred is not None or finding.severity.rank == 0:
+    if (
+        before is None
+        or before.deferred is None
+        or finding.deferred is not None
+        or finding.severity.rank == 0
+    ):
         return finding
     return finding.model_copy(update={"deferred": before.deferred})
 
