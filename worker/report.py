@@ -189,8 +189,8 @@ def status_for(task: Task) -> Literal["success", "addressed"]:
     """What a finished task is reported as: a review that was posted is answered, everything else is a
     success.
     """
-    answers = task.kind == "fix" or (task.kind in ("ci", "notice") and task.cycle > 0)
-    return "addressed" if answers else "success"
+    about = task.about or task.kind
+    return "addressed" if about == "fix" or (about != "first" and task.cycle > 0) else "success"
 
 
 def report_done(place: Place, pr: int, extras: Extras | None = None) -> Result:

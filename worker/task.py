@@ -46,6 +46,8 @@ class Task:
     lease: str | None = None
     branch: str | None = None
     base: str | None = None
+    about: TaskKind | None = None
+    """What a notice or a taken-back task speaks of; as ``kind`` otherwise."""
 
 
 def read_task(worktree: Path) -> Task:
@@ -83,6 +85,9 @@ def _from_fields(data: dict[str, Any]) -> Task:
     kind = data.get("kind")
     if kind not in KINDS:
         raise BadTask(f"line 1: kind is {kind!r}; expected one of {', '.join(KINDS)}", _WHERE)
+    about = data.get("about")
+    if about is not None and about not in KINDS:
+        raise BadTask(f"line 1: about is {about!r}; expected one of {', '.join(KINDS)}", _WHERE)
     lease = _text(data, "lease")
     if lease is not None and not _SHA.match(lease):
         raise BadTask(f"line 1: lease is {lease!r}; expected a commit's SHA", _WHERE)
@@ -96,6 +101,7 @@ def _from_fields(data: dict[str, Any]) -> Task:
         lease=lease,
         branch=_text(data, "branch"),
         base=_text(data, "base"),
+        about=cast("TaskKind | None", about),
     )
 
 

@@ -23,8 +23,10 @@ from worker.tools.process import Outcome, run
 TIMEOUT = 60.0
 NETWORK_TIMEOUT = 180.0
 HOOKS_TIMEOUT = 900.0
-PRIVATE = ("RESULT.json", "TASK.md", ".taskmaestro/", f"{TEMPORARY_PREFIX}*{TEMPORARY_SUFFIX}")
-"""What never belongs to a commit (docs/contracts.md, "Files in a managed repository")."""
+PRIVATE = ("/RESULT.json", "/TASK.md", "/.taskmaestro/", f"/{TEMPORARY_PREFIX}*{TEMPORARY_SUFFIX}")
+"""What never belongs to a commit (docs/contracts.md, "Files in a managed repository"), as exclude
+patterns.
+"""
 
 _FOREIGN = (
     "GIT_DIR",
@@ -211,8 +213,8 @@ def exclude_private(cwd: Path | str) -> list[str]:
         old = b""
     except OSError as fault:
         raise Unavailable(f"cannot read {path}: {fault.strerror}", "Make it a readable file.") from fault
-    present = {line.strip() for line in old.split(b"\n")}
-    added = [line for line in PRIVATE if line.encode() not in present]
+    present = {line.strip().strip(b"/") for line in old.split(b"\n")}
+    added = [line for line in PRIVATE if line.strip("/").encode() not in present]
     if added:
         gap = b"\n" if old and not old.endswith(b"\n") else b""
         target.parent.mkdir(parents=True, exist_ok=True)
