@@ -81,6 +81,12 @@ class SendTask(PaneEffect):
     text: str
 
 
+class StartAgent(PaneEffect):
+    """Start the agent in its pane without a task."""
+
+    kind: Literal["start_agent"] = "start_agent"
+
+
 class TakeBackTask(PaneEffect):
     """The task is not needed any more: say so in TASK.md, and drop it where it is still queued."""
 
@@ -120,6 +126,7 @@ Effect = Annotated[
     | PostReview
     | WriteResult
     | SendTask
+    | StartAgent
     | TakeBackTask
     | Report
     | KeepBackup

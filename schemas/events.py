@@ -50,6 +50,7 @@ class PaneBound(Happened):
     kind: Literal["pane_bound"] = "pane_bound"
     pane_id: str
     fresh: bool = Field(description="the pane was made anew, so no agent runs in it")
+    request: str | None = None
 
 
 class PaneRemoved(Happened):
