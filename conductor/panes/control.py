@@ -28,7 +28,9 @@ class TmuxRefused(NotSo):
     """tmux understood the command and refused it; ``answer`` holds tmux's own words."""
 
     def __init__(self, args: Sequence[str], answer: str) -> None:
-        super().__init__(f"tmux refused `{one_line(' '.join(args), 120)}`: {one_line(answer) or 'without a word'}")
+        super().__init__(
+            f"tmux refused `{one_line(' '.join(args), 120)}`: {one_line(answer) or 'without a word'}"
+        )
         self.answer = answer
 
 
@@ -100,11 +102,16 @@ class ControlClient:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the reader thread at the end
         self._attached = _Request(("attach-session", session))
         argv = [*program, "-C", "attach-session", "-f", "ignore-size", "-t", f"={session}"]
-        self._process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0,
-            env=dict(env), start_new_session=True,
-        )  # fmt: skip
-        assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101 - PIPE was asked for
+        try:
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0,
+                env=dict(env), start_new_session=True,
+            )  # fmt: skip
+        except OSError:
+            self._stderr.close()
+            raise
+        assert self._process.stdin is not None  # noqa: S101 - PIPE was asked for
+        assert self._process.stdout is not None  # noqa: S101 - PIPE was asked for
         self._input = self._process.stdin.fileno()
         self._outputs = self._process.stdout.fileno()
         os.set_blocking(self._input, False)

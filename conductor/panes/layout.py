@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from conductor.panes.control import TmuxRefused
-from conductor.panes.listing import BORDER, STARTED, TAG, Row, all_rows
+from conductor.panes.listing import BORDER, TAG, Row, all_rows
 from conductor.panes.server import NoServer, Tmux, unformatted
 from conductor.ports import PaneSpec
 from schemas.errors import Unavailable
@@ -52,7 +52,9 @@ def _cuts(size: int, count: int) -> Iterator[tuple[int, int]]:
 def _row_of_cells(width: int, height: int, top: int, numbers: Sequence[int]) -> str:
     if len(numbers) == 1:
         return f"{width}x{height},0,{top},{numbers[0]}"
-    cells = [f"{w}x{height},{x},{top},{n}" for (x, w), n in zip(_cuts(width, len(numbers)), numbers, strict=True)]
+    cells = [
+        f"{w}x{height},{x},{top},{n}" for (x, w), n in zip(_cuts(width, len(numbers)), numbers, strict=True)
+    ]
     return f"{width}x{height},0,{top}{{{','.join(cells)}}}"
 
 
@@ -83,7 +85,9 @@ def layout_string(width: int, height: int, workers: Sequence[int], conductor: in
 class Layout:
     """Makes the panes of one session that are missing. ``start`` runs a spec's program in a pane that was made."""
 
-    def __init__(self, tmux: Tmux, tag: str, panes_per_window: int, start: Callable[[str, PaneSpec], object]) -> None:
+    def __init__(
+        self, tmux: Tmux, tag: str, panes_per_window: int, start: Callable[[str, PaneSpec], object]
+    ) -> None:
         self._tmux = tmux
         self._tag = tag
         self._per_window = panes_per_window
@@ -100,7 +104,9 @@ class Layout:
     def ours(self) -> dict[int, Row]:
         """Our panes by index; where there are two of one index, the one that lives, then the older one."""
         found: dict[int, Row] = {}
-        for row in sorted(all_rows(self._tmux).values(), key=lambda row: (row.info.dead, int(row.info.pane_id[1:]))):
+        for row in sorted(
+            all_rows(self._tmux).values(), key=lambda row: (row.info.dead, int(row.info.pane_id[1:]))
+        ):
             index = self.index_of(row)
             if index is not None:
                 found.setdefault(index, row)
@@ -195,28 +201,45 @@ class Layout:
         exact = f"={self._tmux.session}"
         try:
             there = exact[1:] in self._tmux.read("list-sessions", "-F", "#{session_name}")
+            fresh = False
         except NoServer:
-            there = False
+            there, fresh = False, True
         if there:
-            command: tuple[str, ...] = ("new-window", "-d", "-n", name, "-t", f"{exact}:", *tail)
+            commands = [("new-window", "-d", "-n", name, "-t", f"{exact}:", *tail)]
         else:
             size = ("-x", str(WIDTH), "-y", str(HEIGHT))
-            command = ("new-session", "-d", "-s", self._tmux.session, "-n", name, *size, *tail)
-        answer = self._unmanned(command)
+            commands = [
+                ("new-session", "-d", "-s", self._tmux.session, "-n", name, *size, *tail),
+                # A user's `destroy-unattached on` would end it as soon as the client that made it goes.
+                ("set-option", "-t", f"{exact}:", "destroy-unattached", "off"),
+            ]
+        answer = self._unmanned(commands, fresh=fresh)
         if not there:
-            # A user's `destroy-unattached on` would end the session when the control client goes.
-            self._tmux.once(("set-option", "-t", exact, "destroy-unattached", "off"))
             self._tmux.connect(now=True)
         pane_id, window_id = answer[-1].split(" ")
         return pane_id, window_id
 
-    def _unmanned(self, command: Sequence[str]) -> list[str]:
-        """Run a command that makes a window. tmux 3.3a crashes there under `window-size manual`: lifted for the moment."""
-        manual = self._tmux.once(("start-server",), ("show-options", "-gwv", "window-size")) == ["manual"]
-        if not manual:
-            return self._tmux.once(command)
-        option = ("set-option", "-gw", "window-size")
-        return self._tmux.once((*option, "latest"), command, (*option, "manual"))
+    def _unmanned(self, commands: list[tuple[str, ...]], *, fresh: bool) -> list[str]:
+        """Run commands of which one makes a window; ``fresh``: the server is started by them.
+
+        tmux 3.3a crashes there under `window-size manual`, so that is lifted until the window is made.
+        """
+        option = ("set-option", "-gw")
+        lift = (*option, "window-size", "latest")
+        if fresh:
+            # The user's own value is known to the new server only, and it would end if it were asked first.
+            kept = "@taskmaestro_window_size"
+            before = [(*option, "-F", kept, "#{window-size}"), lift]
+            after = [(*option, "-F", "window-size", f"#{{{kept}}}"), (*option, "-u", kept)]
+            return self._tmux.once(*before, *commands, *after)
+        if self._tmux.read("show-options", "-gwv", "window-size") != ["manual"]:
+            return self._tmux.once(*commands)
+        back = (*option, "window-size", "manual")
+        try:
+            return self._tmux.once(lift, *commands, back)
+        except TmuxRefused:
+            self._tmux.once(back)
+            raise
 
     def _arrange(self, window_ids: set[str]) -> None:
         with looked_up(self._tmux) as server:

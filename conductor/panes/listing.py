@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from conductor.panes.control import ConnectionLost, TmuxRefused
 from conductor.panes.server import NoServer, Tmux
 from conductor.ports import PaneInfo, Screen
-from schemas.errors import Unavailable
 from schemas.text import clean, one_line
 
 TAG = "@taskmaestro"
@@ -102,9 +101,13 @@ def row_of(tmux: Tmux, pane_id: str) -> Row | None:
         return None
     except ConnectionLost:
         return all_rows_anew(tmux).get(pane_id)
-    rows = _rows(lines)
+    return _nearest(tmux, _rows(lines))
+
+
+def _nearest(tmux: Tmux, rows: list[Row]) -> Row | None:
+    """The row of our session, else any: a window may be linked into several sessions."""
     own = [row for row in rows if row.info.session == tmux.session]
-    return (own or rows or [None])[0]
+    return next(iter(own or rows), None)
 
 
 def screen_of(tmux: Tmux, pane_id: str, history: int = 0) -> tuple[Row, Screen] | None:
@@ -116,21 +119,19 @@ def screen_of(tmux: Tmux, pane_id: str, history: int = 0) -> tuple[Row, Screen] 
     listing = ["list-panes", "-a", "-f", f"#{{==:#{{pane_id}},{pane_id}}}", "-F", _FORMAT]
     try:
         shown, listed = tmux.run_many(capture, listing)
-    except TmuxRefused:
-        return None
-    except (NoServer, ConnectionLost):
-        if row_of(tmux, pane_id) is None:
+        row = _nearest(tmux, _rows(listed))
+    except (TmuxRefused, NoServer, ConnectionLost, ValueError):
+        row = None
+    if row is None or row.info.pane_id != pane_id:
+        # No such pane; or its screen imitates the protocol, which cannot reach a process of its own.
+        row = all_rows_anew(tmux).get(pane_id)
+        if row is None:
             return None
-        shown, listed = tmux.run_many(capture, listing)
-    try:
-        rows = _rows(listed)
-    except ValueError as error:
-        tmux.drop("a pane's screen imitates tmux's protocol")
-        raise Unavailable(f"tmux: the screen of pane {pane_id} could not be told from tmux's own words") from error
-    own = [row for row in rows if row.info.session == tmux.session]
-    row = (own or rows or [None])[0]
-    if row is None:
-        return None
+        tmux.drop(f"the screen of pane {pane_id} could not be told from tmux's own words")
+        try:
+            shown = tmux.once(capture)
+        except (TmuxRefused, NoServer, ConnectionLost):
+            return None
     lines = [line.rstrip(" ") for line in clean("\n".join(shown)).split("\n")]
     while lines and not lines[-1]:
         lines.pop()

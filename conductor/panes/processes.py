@@ -52,7 +52,13 @@ def _from_ps() -> dict[int, Process]:
     argv = ["ps", "-A", "-o", "pid=", "-o", "ppid=", "-o", "pgid=", "-o", "stat=", "-o", "lstart="]
     try:
         done = subprocess.run(
-            argv, capture_output=True, text=True, errors="replace", timeout=10, check=True, env={**os.environ, "LC_ALL": "C"}
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=10,
+            check=True,
+            env={**os.environ, "LC_ALL": "C"},
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise Unavailable(f"the processes cannot be listed: {error}", "Check that `ps` works.") from error
@@ -107,7 +113,10 @@ def end(processes: Iterable[Process], grace: float = 2.0) -> frozenset[Process]:
         for one in left:
             try:
                 os.kill(one.pid, number)
-            except (ProcessLookupError, PermissionError):  # gone by itself, or another user's: reported as left
+            except (
+                ProcessLookupError,
+                PermissionError,
+            ):  # gone by itself, or another user's: reported as left
                 continue
         deadline = time.monotonic() + grace
         while left and time.monotonic() < deadline:

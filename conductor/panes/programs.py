@@ -11,13 +11,17 @@ from schemas.errors import BadInput, Unavailable
 from schemas.text import one_line
 
 
-def find_program(argv: Sequence[str], env: Mapping[str, str], *, cwd: Path | None = None, install_hint: str = "") -> str:
+def find_program(
+    argv: Sequence[str], env: Mapping[str, str], *, cwd: Path | None = None, install_hint: str = ""
+) -> str:
     """The absolute path of ``argv[0]``, looked for in the PATH of ``env``, else of this program.
 
     Raises ``Unavailable`` naming the program and every folder that was looked in.
     """
     if not argv or not argv[0]:
-        raise BadInput("an empty command was to be started in a pane", "Set the agent's command in the configuration.")
+        raise BadInput(
+            "an empty command was to be started in a pane", "Set the agent's command in the configuration."
+        )
     name = argv[0]
     path = env.get("PATH", os.environ.get("PATH", os.defpath))
     if os.sep in name:

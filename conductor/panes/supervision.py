@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable
 
 from conductor.panes.activity import Activity
@@ -18,7 +17,14 @@ from schemas.errors import Fault
 _LOG = logging.getLogger(__name__)
 _DEAD = "taskmaestro-dead"
 _CLOSINGS = frozenset(
-    {"layout-change", "window-close", "unlinked-window-close", "window-pane-changed", "sessions-changed", "window-add"}
+    {
+        "layout-change",
+        "window-close",
+        "unlinked-window-close",
+        "window-pane-changed",
+        "sessions-changed",
+        "window-add",
+    }
 )
 _RETRY = 1.0
 
@@ -29,7 +35,9 @@ class Watcher:
     ``known`` answers our panes that are there now, and whether each is dead.
     """
 
-    def __init__(self, tmux: Tmux, activity: Activity, known: Callable[[], dict[str, bool]], quiet: float) -> None:
+    def __init__(
+        self, tmux: Tmux, activity: Activity, known: Callable[[], dict[str, bool]], quiet: float
+    ) -> None:
         self._tmux, self._activity, self._known, self._quiet = tmux, activity, known, quiet
         self._on_change: Callable[[str, str], None] | None = None
         self._wake = threading.Condition()
