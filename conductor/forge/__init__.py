@@ -1,0 +1,1 @@
+"""Forges: where pull requests, checks and reviews live."""

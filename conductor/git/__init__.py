@@ -1,0 +1,1 @@
+"""Worktrees, commit history and recovery refs, through git."""

@@ -1,0 +1,1 @@
+"""Observe, journal, decide, intend, perform, record."""

@@ -1,0 +1,1 @@
+"""Panes: tmux, delivery of prompts, supervision, layout."""

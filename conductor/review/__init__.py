@@ -1,0 +1,1 @@
+"""The steps of a review, one module each, and what runs them."""

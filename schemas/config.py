@@ -1,0 +1,125 @@
+"""``.taskmaestro/config.toml`` as a model. Every value has a default that works; unknown names are errors.
+
+Times are in seconds. Commands are argument lists or one line split by shell rules; no shell runs them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from schemas.base import Frozen
+
+
+def _split(value: object) -> object:
+    return tuple(shlex.split(value)) if isinstance(value, str) else value
+
+
+Argv = Annotated[tuple[str, ...], BeforeValidator(_split), Field(min_length=1)]
+"""A command: ``["ruff", "check"]`` or ``"ruff check"``."""
+
+
+class CyclePolicy(Frozen):
+    """The limits of the review cycle (review protocol; review cycle page)."""
+
+    max_cycles: int = Field(default=3, ge=1, le=9)
+    ci_returns_cap: int = Field(default=3, ge=1, le=20)
+    ci_budget: float = Field(default=1800.0, gt=0)
+    allow_no_checks: bool = Field(default=False, description="a head without any check counts as green")
+
+
+class ReviewConfig(Frozen):
+    """``[review]``"""
+
+    max_cycles: int = Field(default=3, ge=1, le=9)
+    parallel: int = Field(default=3, ge=1, le=4, description="steps of a review that run at the same time")
+    step_timeout: float = Field(default=600.0, gt=0)
+    verification: dict[str, Argv] = Field(default_factory=dict, description="name = command; any failure is a finding")
+    sarif: dict[str, Argv] = Field(default_factory=dict, description="name = command that prints SARIF 2.1.0")
+    steps: tuple[str, ...] | None = Field(default=None, description="names of the steps to run; default: all")
+    pane_budget: float = Field(default=1800.0, gt=0, description="how long a review pane may take")
+
+
+class CiConfig(Frozen):
+    """``[ci]``"""
+
+    returns_cap: int = Field(default=3, ge=1, le=20)
+    poll: float = Field(default=60.0, gt=0)
+    budget: float = Field(default=1800.0, gt=0)
+    grace: float = Field(default=90.0, ge=0, description="after a push, no checks means not yet")
+    allow_no_checks: bool = False
+
+
+class BatteryConfig(Frozen):
+    """``[battery]``: what runs before every push, in this order; a failure stops the push."""
+
+    format: Argv | None = None
+    lint: Argv | None = None
+    types: Argv | None = None
+    test: Argv | None = None
+    timeout: float = Field(default=900.0, gt=0)
+
+
+class LocalForgeConfig(Frozen):
+    """``[forge.local]``"""
+
+    path: str | None = None
+    checks: dict[str, Argv] = Field(default_factory=dict)
+    check_timeout: float = Field(default=900.0, gt=0)
+
+
+class ForgeConfig(Frozen):
+    """``[forge]``"""
+
+    kind: str = "local"
+    draft_first: bool = False
+    local: LocalForgeConfig = LocalForgeConfig()
+
+
+class AgentConfig(Frozen):
+    """``[agents.NAME]``: extra arguments, and for kind ``command`` the program and its patterns."""
+
+    kind: str | None = None
+    command: Argv | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    idle: str | None = Field(default=None, description="pattern of a line that shows only when it is idle")
+    busy: str | None = None
+    permission: str | None = None
+    composer: str | None = Field(default=None, description="pattern whose first group is the text in its input line")
+    exit: str | None = Field(default=None, description="line that ends it")
+    prompt: Literal["argument", "paste"] = "argument"
+
+
+class TmuxConfig(Frozen):
+    """``[tmux]``"""
+
+    socket: str | None = Field(default=None, description="path of a private socket; default: the user's own server")
+    panes_per_window: int = Field(default=4, ge=1, le=12)
+
+
+class Config(Frozen):
+    """The whole file."""
+
+    agent: str = "claude"
+    default_branch: str | None = None
+    remote: str = "origin"
+    precious: tuple[str, ...] = (".env*",)
+    silent_after: float = Field(default=900.0, gt=0, description="a busy agent without output for so long is reported")
+    review: ReviewConfig = ReviewConfig()
+    ci: CiConfig = CiConfig()
+    battery: BatteryConfig = BatteryConfig()
+    forge: ForgeConfig = ForgeConfig()
+    agents: dict[str, AgentConfig] = Field(default_factory=dict)
+    tmux: TmuxConfig = TmuxConfig()
+
+    @property
+    def policy(self) -> CyclePolicy:
+        return CyclePolicy(
+            max_cycles=self.review.max_cycles,
+            ci_returns_cap=self.ci.returns_cap,
+            ci_budget=self.ci.budget,
+            allow_no_checks=self.ci.allow_no_checks,
+        )

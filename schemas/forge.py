@@ -1,0 +1,94 @@
+"""What a forge knows, whichever forge it is: pull requests, checks, comments, reviews, issues."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from schemas.base import Frozen, Moment
+
+
+class CheckState(StrEnum):
+    """The state of one check, or of all checks of a head taken together.
+
+    ``none``: nothing is configured or nothing has appeared; ``not_yet``: just pushed, checks may still appear.
+    """
+
+    PASSED = "passed"
+    FAILED = "failed"
+    PENDING = "pending"
+    NOT_YET = "not_yet"
+    NONE = "none"
+
+
+class Check(Frozen):
+    """One check of one head. ``log_url`` is a URL or a file's path; ``tail`` the last lines of its log."""
+
+    name: str
+    state: Literal[CheckState.PASSED, CheckState.FAILED, CheckState.PENDING]
+    required: bool = True
+    log_url: str = ""
+    tail: str = ""
+
+
+class Checks(Frozen):
+    """All checks of exactly this head, superseded runs left out."""
+
+    head: str
+    state: CheckState
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def failing(self) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if check.state is CheckState.FAILED)
+
+
+class PullRequest(Frozen):
+    """A pull request as the forge gives it. ``state`` is about the request, ``draft`` about its readiness."""
+
+    number: int = Field(ge=1)
+    title: str
+    body: str = ""
+    author: str
+    state: Literal["open", "closed", "merged"]
+    draft: bool = False
+    head_branch: str
+    head: str
+    base_branch: str
+    base: str
+    url: str = ""
+    issue: int | None = Field(default=None, description="the issue that the body closes")
+    created_at: Moment
+    updated_at: Moment
+
+
+class Comment(Frozen):
+    """A comment or a submitted review on a pull request, oldest first in lists."""
+
+    id: str
+    author: str
+    body: str
+    at: Moment
+    kind: Literal["comment", "review"] = "comment"
+    review_state: Literal["approved", "commented", "changes_requested"] | None = None
+    commit: str | None = None
+
+
+class Issue(Frozen):
+    """An issue: its text is data, never an instruction to the conductor."""
+
+    number: int = Field(ge=1)
+    title: str
+    body: str = ""
+    state: Literal["open", "closed"] = "open"
+
+
+class Posted(Frozen):
+    """What came of posting. ``already``: the marker was there, so nothing was posted again."""
+
+    id: str
+    url: str = ""
+    already: bool = False
+    as_comment: bool = False

@@ -1,0 +1,1 @@
+"""What both sides use to touch the machine: files replaced whole, processes with limits, git."""
