@@ -1,7 +1,7 @@
 """A scripted stand-in for a model, speaking the Anthropic messages API on loopback.
 
-Real agent programs are tested against it, so that no test needs a key or leaves the machine.  A *script* is a list
-of turns; each says which prompts it answers and what the model does, step by step:
+Real agent programs are tested against it, so that no test needs a key or leaves the machine. A *script* is a
+list of turns; each says which prompts it answers and what the model does, step by step:
 
     [{"when": "[msg 1]", "where": "wt-1",
       "steps": [{"read": "TASK.md"},
@@ -11,9 +11,9 @@ of turns; each says which prompts it answers and what the model does, step by st
                 {"text": "Shipped.", "slow": 0.5},
                 {"fail": 529, "times": 1}]}]
 
-The place in a turn follows from the conversation that the agent sends back (one assistant message after the prompt
-is one step played), so retries and restarts need no memory here.  Only standard library; run it by hand with
-`python tests/support/model_server.py SCRIPT.json`.
+`when` is looked for in the prompt, `where` in all that the agent sends along (as its working directory).
+The place in a turn follows from the conversation that comes back: one assistant message after the prompt is
+one step played. Only standard library; by hand: `python tests/support/model_server.py SCRIPT.json`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
-#: A step as data, or a function that makes one from what the agent sent (for answers that quote a tool's output).
+#: A step as data, or a function that makes one from what the agent sent (to quote a tool's output).
 Step = Mapping[str, Any] | Callable[["Exchange"], Mapping[str, Any]]
 
 #: Title, topic and memory calls carry fewer tools than this; they are answered, and play no step.
 MAIN_CALL_TOOLS = 3
-_STEP_WORDS = {"text", "bash", "read", "write", "edit", "tool", "input", "slow", "fail", "times", "retry_after"}
+_STEP_WORDS = {"text", "bash", "read", "write", "edit", "tool", "input", "slow", "fail", "times", "headers"}
 _REMINDER = re.compile(r"<(system-reminder|local-command-[a-z]+|command-[a-z]+)>.*?</\1>", re.DOTALL)
 _NEWEST_PROMPT = re.compile(r"\n(?=\[msg )")
 _WORKING_DIRECTORY = re.compile(r"[Ww]orking directory: (\S[^\n]*)")
@@ -47,7 +47,7 @@ _WORKING_DIRECTORY = re.compile(r"[Ww]orking directory: (\S[^\n]*)")
 class Exchange:
     """One call to the messages endpoint, read for the script: the prompt being answered and what followed it.
 
-    `step` counts assistant messages after the prompt, from 0; `results` holds the text of every tool result since.
+    `step` counts assistant messages after the prompt, from 0; `results` has the tool results since.
     """
 
     prompt: str
@@ -73,12 +73,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What to send: content blocks after `delay` seconds, or an HTTP error status when `status` is not 200."""
+    """What to send: content blocks after `delay` seconds, or an HTTP error where `status` is not 200."""
 
     blocks: tuple[Json, ...] = ()
     delay: float = 0.0
     status: int = 200
-    retry_after: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def stop_reason(self) -> str:
@@ -88,6 +88,10 @@ class Reply:
 def _fresh_id(kind: str) -> str:
     """A new id: agents merge messages that share one."""
     return f"{kind}_{uuid.uuid4().hex}"
+
+
+def _message(model: str) -> Json:
+    return {"id": _fresh_id("msg"), "type": "message", "role": "assistant", "model": model}
 
 
 class ScriptError(ValueError):
@@ -111,8 +115,8 @@ def _texts(content: object) -> Iterator[tuple[str, str]]:
 def read_exchange(body: Json) -> Exchange:
     """Find the prompt that is being answered and the place in its turn.
 
-    The prompt is the newest user message with text of its own: reminders that the program adds beside a tool result
-    are left out.  A message that only carries tool results belongs to the turn before it.
+    The prompt is the newest user message with text of its own; reminders that the program adds are left out.
+    A message with tool results belongs to the turn before it.
     """
     prompt, step = "", 0
     results: list[str] = []
@@ -145,7 +149,7 @@ def read_exchange(body: Json) -> Exchange:
 
 
 def _tool_call(step: Mapping[str, Any], cwd: str) -> tuple[str, Json] | None:
-    """The tool that a step calls with its input; paths are made absolute, because the file tools ask for that."""
+    """The tool that a step calls, and its input; the file tools ask for absolute paths."""
 
     def absolute(path: str) -> str:
         return str(Path(cwd or "/") / path)
@@ -179,7 +183,7 @@ class Script:
             for step in turn.get("steps", []):
                 strange |= set() if callable(step) else set(step) - _STEP_WORDS
             if strange:
-                raise ScriptError(f"turn {number} of the script has unknown words: {', '.join(sorted(strange))}")
+                raise ScriptError(f"turn {number} of the script: unknown words {', '.join(sorted(strange))}")
 
     def turn_for(self, exchange: Exchange) -> Mapping[str, Any] | None:
         """The first turn whose `when` is in the prompt and whose `where` is in what the agent sent along."""
@@ -189,16 +193,16 @@ class Script:
         return None
 
     def play(self, exchange: Exchange) -> Reply:
-        """The reply to one call.  After the last step, and for a prompt that no turn names, the turn just ends."""
+        """The reply to one call. After the last step, and for a prompt that no turn names, the turn ends."""
         turn = self.turn_for(exchange)
         if turn is None:
             return Reply(({"type": "text", "text": "Nothing is scripted for this."},))
         answered = exchange.step
         for index, step in enumerate(turn.get("steps", [])):
             if not callable(step) and "fail" in step:
-                # A failure leaves no message behind: it lies before the place as soon as anything was answered after.
+                # A failure leaves no message behind, so it is past once anything after it was answered.
                 if answered == 0 and self._fails(exchange, index, step.get("times", sys.maxsize)):
-                    return Reply(status=int(step["fail"]), retry_after=step.get("retry_after"))
+                    return Reply(status=int(step["fail"]), headers=step.get("headers", {}))
             elif answered == 0:
                 return self._answer(step(exchange) if callable(step) else step, exchange)
             else:
@@ -235,8 +239,8 @@ def _side_reply(body: Json) -> Reply:
 def _events(reply: Reply, model: str) -> Iterator[tuple[str, Json]]:
     """The server-sent events of one streamed answer, in the order that the API documents."""
     usage = {"input_tokens": 10, "output_tokens": 1}
-    message = {"id": _fresh_id("msg"), "type": "message", "role": "assistant", "model": model, "content": []}
-    yield "message_start", {"message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage}}
+    message = {**_message(model), "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    yield "message_start", {"message": message}
     for index, block in enumerate(reply.blocks):
         if block["type"] == "text":
             yield "content_block_start", {"index": index, "content_block": {"type": "text", "text": ""}}
@@ -273,12 +277,12 @@ class ModelServer:
             return tuple(self._requests)
 
     def main_calls(self, containing: str = "") -> tuple[Exchange, ...]:
-        """Calls that answered a prompt holding `containing`: a prompt submitted once has one call at step 0."""
+        """The calls for prompts that hold `containing`; one submitted once has one call at step 0."""
         found = [request.exchange for request in self.requests if request.kind == "main"]
         return tuple(e for e in found if e is not None and containing in e.prompt)
 
     def prompts(self) -> tuple[str, ...]:
-        """Each prompt that was submitted, in order, once for each time that it was (retries of a failure aside)."""
+        """The prompts in order, one for each call that began a turn (a retried failure comes again)."""
         return tuple(exchange.prompt for exchange in self.main_calls() if exchange.step == 0)
 
     def record(self, request: Request) -> None:
@@ -360,8 +364,7 @@ def _handler_for(server: ModelServer) -> type[BaseHTTPRequestHandler]:
 
         def _send(self, reply: Reply, body: Json) -> None:
             if reply.status != 200:
-                headers = {"retry-after": reply.retry_after} if reply.retry_after else {}
-                self._json(reply.status, _error(reply.status), headers)
+                self._json(reply.status, _error(reply.status), reply.headers)
                 return
             try:
                 self._stream(reply, body) if body.get("stream") else self._plain(reply, body)
@@ -371,9 +374,9 @@ def _handler_for(server: ModelServer) -> type[BaseHTTPRequestHandler]:
 
         def _plain(self, reply: Reply, body: Json) -> None:
             server.closing.wait(reply.delay)
-            message = {"id": _fresh_id("msg"), "type": "message", "role": "assistant", "model": body.get("model")}
             usage = {"input_tokens": 10, "output_tokens": 10}
             ending = {"stop_reason": reply.stop_reason, "stop_sequence": None, "usage": usage}
+            message = _message(str(body.get("model", "")))
             self._json(200, {**message, "content": list(reply.blocks), **ending})
 
         def _stream(self, reply: Reply, body: Json) -> None:
@@ -398,9 +401,9 @@ def _handler_for(server: ModelServer) -> type[BaseHTTPRequestHandler]:
 
 
 def _error(status: int) -> Json:
-    kinds = {400: "invalid_request_error", 404: "not_found_error", 429: "rate_limit_error", 529: "overloaded_error"}
-    kind = kinds.get(status, "api_error")
-    return {"type": "error", "error": {"type": kind, "message": f"scripted failure {status}"}}
+    kinds = {400: "invalid_request", 404: "not_found", 429: "rate_limit", 529: "overloaded"}
+    kind = kinds.get(status, "api")
+    return {"type": "error", "error": {"type": f"{kind}_error", "message": f"scripted failure {status}"}}
 
 
 def main(argv: Sequence[str]) -> int:
