@@ -12,13 +12,13 @@ import json
 import os
 import re
 import shlex
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from conductor.ports import AgentState, AgentStateName, Launch, Screen
 from schemas.text import one_line
+from worker.tools.files import replace_file
 
 #: The program's hook events, and the receipt's event that each becomes. A turn that an API error ends reports
 #: StopFailure instead of Stop; one that a person interrupts reports neither.
@@ -188,7 +188,7 @@ class Claude:
         # Suggested prompts would stand in the input line like a draft.
         settings = {"hooks": hooks, "promptSuggestionEnabled": False}
         launch.private.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(self._settings(launch), json.dumps(settings, indent=2) + "\n")
+        replace_file(self._settings(launch), json.dumps(settings, indent=2) + "\n", mode=0o600)
 
     def argv(self, launch: Launch) -> list[str]:
         """The command; `--` ends options that take many values, so that none swallows the prompt."""
@@ -243,7 +243,10 @@ class Claude:
         return bool(_PASTE.search(self.composer(screen) or ""))
 
     def clear_keys(self) -> tuple[str, ...]:
-        """Keys that empty the input line, harmless when it is empty."""
+        """Keys that empty the input line, harmless when it is empty.
+
+        To be sent again while text stands there: shell mode is only left by a second sending.
+        """
         return CLEAR_KEYS
 
     def exit_line(self) -> str:
@@ -262,17 +265,3 @@ def _has_conversation(worktree: Path) -> bool:
     home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
     folder = home / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(worktree.resolve()))
     return any(folder.glob("*.jsonl"))
-
-
-def _replace(path: Path, text: str) -> None:
-    """Replace a file whole, readable by its owner alone."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
