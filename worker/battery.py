@@ -120,9 +120,7 @@ def run_battery(
     return stages
 
 
-def _run_stage(
-    root: Path, main: Path, command: Command, timeout: float, cancelled: Callable[[], bool] | None
-) -> Stage:
+def _run_stage(root: Path, main: Path, command: Command, timeout: float, cancelled: Callable[[], bool] | None) -> Stage:
     env = environment(root, main, dict(command.env))
     try:
         outcome = run(command.argv, cwd=root, timeout=timeout, env=env, cancelled=cancelled)

@@ -60,9 +60,7 @@ def find_place(cwd: Path) -> Place:
         return Place(root, index, None)
 
 
-def report_success(
-    place: Place, pr: int | None = None, url: str | None = None, extras: Extras | None = None
-) -> Result:
+def report_success(place: Place, pr: int | None = None, url: str | None = None, extras: Extras | None = None) -> Result:
     """The work is done and its pull request exists. The number comes from ``pr``, ``url`` or the task."""
     number = pr if pr is not None or url is not None else place.task.pr if place.task else None
     if number is None and url is None:
@@ -82,17 +80,13 @@ def report_addressed(place: Place, cycle: int | None = None, extras: Extras | No
     """The review of ``cycle`` (default: the task's) was answered with fixes or rebuttals."""
     answered = cycle if cycle is not None else place.task.cycle if place.task else None
     if answered is None:
-        raise BadInput(
-            f"{place.worktree} has no TASK.md, so the review cycle is not known", "Add --cycle NUMBER."
-        )
+        raise BadInput(f"{place.worktree} has no TASK.md, so the review cycle is not known", "Add --cycle NUMBER.")
     if place.task is not None and place.task.cycle and answered != place.task.cycle:
         raise BadInput(
             f"the task answers review cycle {place.task.cycle}, not {answered}",
             "Leave --cycle out to use the task's.",
         )
-    return _write(
-        place, {"status": "review_addressed", "review_cycle": answered, "pr_number": _pr(place)}, extras
-    )
+    return _write(place, {"status": "review_addressed", "review_cycle": answered, "pr_number": _pr(place)}, extras)
 
 
 def report_review(
@@ -132,9 +126,7 @@ def read_findings(source: str) -> list[Finding]:
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError) as fault:
-        raise BadInput(
-            f"{name}: expected JSON: {one_line(str(fault))}", "Write a list of findings."
-        ) from None
+        raise BadInput(f"{name}: expected JSON: {one_line(str(fault))}", "Write a list of findings.") from None
     if isinstance(data, dict):
         data = data.get("findings")
     try:
@@ -179,9 +171,7 @@ def _kept(path: Path, task: Task) -> dict[str, Any]:
         old = parse_result(read_regular(path, MAX_BYTES))
     except Fault:  # not there, or not readable as a result: nothing of it can be kept
         return {}
-    same = (old.nonce is not None and old.nonce == task.nonce) or (
-        old.issue is not None and old.issue == task.issue
-    )
+    same = (old.nonce is not None and old.nonce == task.nonce) or (old.issue is not None and old.issue == task.issue)
     return dict(old.model_extra or {}) if same else {}
 
 

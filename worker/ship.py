@@ -156,9 +156,7 @@ def find_yard(cwd: Path) -> Yard:
         task = None
     branch = g.current_branch(root)
     if branch is None:
-        raise BadInput(
-            f"{root} is on no branch (detached HEAD)", "Switch to the task's branch first: git switch ..."
-        )
+        raise BadInput(f"{root} is on no branch (detached HEAD)", "Switch to the task's branch first: git switch ...")
     if task is not None and task.branch is not None and task.branch != branch:
         raise BadInput(
             f"{root} is on branch {one_line(branch)}, and the task is for {one_line(task.branch)}",
@@ -166,16 +164,10 @@ def find_yard(cwd: Path) -> Yard:
         )
     base = (task.base if task else None) or config.default_branch or g.default_branch(root, config.remote)
     if base is None:
-        raise BadInput(
-            f"the default branch of {main} is not known", "Set default_branch in .taskmaestro/config.toml."
-        )
+        raise BadInput(f"the default branch of {main} is not known", "Set default_branch in .taskmaestro/config.toml.")
     if branch == base:
-        raise BadInput(
-            f"{root} is on {base} itself; a pull request needs a branch of its own", "git switch -c NAME"
-        )
-    base_sha = g.resolve(root, f"refs/remotes/{config.remote}/{base}") or g.resolve(
-        root, f"refs/heads/{base}"
-    )
+        raise BadInput(f"{root} is on {base} itself; a pull request needs a branch of its own", "git switch -c NAME")
+    base_sha = g.resolve(root, f"refs/remotes/{config.remote}/{base}") or g.resolve(root, f"refs/heads/{base}")
     return Yard(root, main, g.worktree_index(root), task, config, branch, base, base_sha)
 
 
@@ -254,9 +246,7 @@ def _battery(yard: Yard, staged: list[str], notes: list[str], say: Told) -> list
     if fault is not None:
         raise fault
     if not stages:
-        notes.append(
-            "no battery: no command is configured or was found; set [battery] in .taskmaestro/config.toml"
-        )
+        notes.append("no battery: no command is configured or was found; set [battery] in .taskmaestro/config.toml")
     changed = set(g.unstaged_files(yard.root))
     mended = sorted((changed - before) & set(staged))
     if mended:
@@ -278,9 +268,7 @@ def _battery(yard: Yard, staged: list[str], notes: list[str], say: Told) -> list
 
 
 def _list(names: list[str]) -> str:
-    return ", ".join(one_line(name) for name in names[:8]) + (
-        f" and {len(names) - 8} more" if len(names) > 8 else ""
-    )
+    return ", ".join(one_line(name) for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def _commit(yard: Yard, wishes: Wishes) -> str:
@@ -323,9 +311,7 @@ def _push(yard: Yard, there: str | None, now: str) -> bool:
 
 def _lease_or_refusal(yard: Yard, there: str | None) -> str | g.PushOutcome:
     """The SHA to lease on ("": the branch must not exist), or why nothing may be pushed."""
-    known = [
-        sha for sha in (g.resolve(yard.root, yard.record), yard.task.lease if yard.task else None) if sha
-    ]
+    known = [sha for sha in (g.resolve(yard.root, yard.record), yard.task.lease if yard.task else None) if sha]
     if there is None:
         return g.deleted_remotely(yard.remote, yard.branch, known[0]) if known else ""
     if there in known or any(there.startswith(sha) for sha in known) or g.is_ancestor(yard.root, there):
@@ -390,9 +376,7 @@ def _taskmaestro_pr(root: Path, args: list[str]) -> dict[str, Any]:
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise Unavailable(
-            "`taskmaestro pr create --json` did not answer with a JSON object", "Run it by hand."
-        )
+        raise Unavailable("`taskmaestro pr create --json` did not answer with a JSON object", "Run it by hand.")
     return answer
 
 

@@ -84,17 +84,13 @@ def load_config(root: Path) -> Config:
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 (byte {error.start})", "Save it as UTF-8.") from error
     except OSError as error:
-        raise Unavailable(
-            f"{path} cannot be read: {error.strerror or error}", "Make it a readable file."
-        ) from error
+        raise Unavailable(f"{path} cannot be read: {error.strerror or error}", "Make it a readable file.") from error
     try:
         return Config.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{path} is not valid TOML: {one_line(str(error))}", "Mend that line.") from error
     except ValidationError as error:
-        faults = [
-            _fault(path, text, detail["loc"], detail["msg"], detail["input"]) for detail in error.errors()
-        ]
+        faults = [_fault(path, text, detail["loc"], detail["msg"], detail["input"]) for detail in error.errors()]
         raise BadInput(
             "\n".join(faults), "See `.taskmaestro/config.toml` in the documentation for all keys."
         ) from error
@@ -105,9 +101,7 @@ def _fault(path: Path, text: str, loc: tuple[int | str, ...], expected: str, got
     line = line_of(text, keys)
     place = f"{path}:{line}" if line else str(path)
     said = (
-        "is not a known key"
-        if expected.startswith("Extra inputs")
-        else f"{expected} (got {one_line(repr(got), 80)})"
+        "is not a known key" if expected.startswith("Extra inputs") else f"{expected} (got {one_line(repr(got), 80)})"
     )
     return f"{place}: {one_line('.'.join(str(part) for part in loc))}: {one_line(said, 300)}"
 

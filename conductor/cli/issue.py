@@ -28,9 +28,7 @@ def issue() -> None:
 @body_options
 @read_options
 @telling_faults
-def create(
-    *, title: str, body: str | None, body_file: str | None, as_json: bool, jq: str | None, silent: bool
-) -> None:
+def create(*, title: str, body: str | None, body_file: str | None, as_json: bool, jq: str | None, silent: bool) -> None:
     """File an issue. Acceptance criteria as a list of checkboxes are what reviews go by.
 
     \b

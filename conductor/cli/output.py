@@ -70,9 +70,7 @@ def filtered(value: Any, program: str) -> list[str]:
     try:
         results = jq.compile(program).input_value(value).all()
     except ValueError as error:
-        raise BadInput(
-            f"--jq {one_line(program)!r}: {one_line(str(error))}", "See the manual of jq."
-        ) from error
+        raise BadInput(f"--jq {one_line(program)!r}: {one_line(str(error))}", "See the manual of jq.") from error
     return [result if isinstance(result, str) else to_json(result) for result in results]
 
 

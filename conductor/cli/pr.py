@@ -153,9 +153,7 @@ def checks(*, which: str | None, rerun: bool, as_json: bool, jq: str | None, sil
     number = _number(context, forge, which)
     if rerun:
         if not isinstance(forge, RerunsChecks):
-            raise BadInput(
-                f"the forge {forge.name!r} cannot run checks again", "Push the branch again instead."
-            )
+            raise BadInput(f"the forge {forge.name!r} cannot run checks again", "Push the branch again instead.")
         forge.rerun_checks(number)
     found = forge.checks([number]).get(number)
     if found is None:
@@ -227,9 +225,7 @@ def review(
         if verdict is Verdict.APPROVE and text is None:
             text = "LGTM - all review comments addressed"
         try:
-            posted = forge.post_review(
-                pull.number, body=text or "", verdict=verdict, head=pull.head, marker=""
-            )
+            posted = forge.post_review(pull.number, body=text or "", verdict=verdict, head=pull.head, marker="")
         except HeadMovedError as error:
             raise _moved(pull.number, error.head) from error
     if posted.as_comment:
@@ -325,9 +321,7 @@ def _default_base(context: Context, forge: Forge) -> str:
     if configured is None and isinstance(forge, KnowsDefaultBranch):
         return forge.default_branch()
     if configured is None:
-        raise BadInput(
-            "the default branch is not known", "Name the branch with --base, or set default_branch."
-        )
+        raise BadInput("the default branch is not known", "Name the branch with --base, or set default_branch.")
     return configured
 
 

@@ -33,9 +33,7 @@ def command() -> None:
 
 def _extras(verb: Any) -> Any:
     verb = click.option("--json", "as_json", is_flag=True, help="Print the written result as JSON.")(verb)
-    verb = click.option("--cost", type=click.FloatRange(min=0), help="What the work cost, in US dollars.")(
-        verb
-    )
+    verb = click.option("--cost", type=click.FloatRange(min=0), help="What the work cost, in US dollars.")(verb)
     return click.option("--summary", help="One paragraph for people.")(verb)
 
 
@@ -50,9 +48,7 @@ def _say(result: Any, as_json: bool) -> None:
 @click.option("--pr", type=click.IntRange(min=1), help="The pull request's number.")
 @click.option("--pr-url", help="Or its URL.")
 @_extras
-def success(
-    pr: int | None, pr_url: str | None, summary: str | None, cost: float | None, as_json: bool
-) -> None:
+def success(pr: int | None, pr_url: str | None, summary: str | None, cost: float | None, as_json: bool) -> None:
     """The work is done and its pull request is open."""
     _say(report_success(find_place(Path.cwd()), pr, pr_url, Extras(summary, cost)), as_json)
 
@@ -66,9 +62,7 @@ def failure(error: str, summary: str | None, cost: float | None, as_json: bool) 
 
 
 @command.command()
-@click.option(
-    "--cycle", type=click.IntRange(min=0), help="The review cycle that is answered; default: the task's."
-)
+@click.option("--cycle", type=click.IntRange(min=0), help="The review cycle that is answered; default: the task's.")
 @_extras
 def addressed(cycle: int | None, summary: str | None, cost: float | None, as_json: bool) -> None:
     """Every comment of the review was answered, by a fix or a rebuttal."""
@@ -76,9 +70,7 @@ def addressed(cycle: int | None, summary: str | None, cost: float | None, as_jso
 
 
 @command.command()
-@click.option(
-    "--result", required=True, type=click.Choice(["approve", "changes_requested"]), help="The verdict."
-)
+@click.option("--result", required=True, type=click.Choice(["approve", "changes_requested"]), help="The verdict.")
 @click.option("--findings-file", help="JSON list of findings; - for stdin.")
 @_extras
 def review(

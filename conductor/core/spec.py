@@ -30,9 +30,7 @@ MOST_CLAIMS = 300
 _LONGEST_LINE = 1_000
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)[\s#]*$")
-_LABEL = re.compile(
-    r"^\s*(?:\*\*|__)?(acceptance[\w ]{0,40}?)(?:\*\*|__)?\s*:\s*(?:\*\*|__)?\s*$", re.IGNORECASE
-)
+_LABEL = re.compile(r"^\s*(?:\*\*|__)?(acceptance[\w ]{0,40}?)(?:\*\*|__)?\s*:\s*(?:\*\*|__)?\s*$", re.IGNORECASE)
 _NAME = re.compile(
     r"^[\W\d]*acceptance(?:\s+(?:criteria|criterion|tests?|checks?|list|conditions?))?\W*$", re.IGNORECASE
 )
@@ -41,9 +39,7 @@ _FENCE = re.compile(r"^\s*(```|~~~)")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 _CODE = re.compile(r"`([^`\n]{1,300})`")
-_PATH = re.compile(
-    r"(?<![\w/.-])((?:[\w.@+-]+/)+[\w.@+-]+|[\w-]+\.(?:[a-z]{1,5}))(?::\d+)?((?:::[\w\[\]., -]+)+)?"
-)
+_PATH = re.compile(r"(?<![\w/.-])((?:[\w.@+-]+/)+[\w.@+-]+|[\w-]+\.(?:[a-z]{1,5}))(?::\d+)?((?:::[\w\[\]., -]+)+)?")
 _URL = re.compile(r"\bhttps?://\S+")
 _TEST = re.compile(r"\b(test_\w+|Test[A-Z]\w+|\w+_test)\b(?!\.\w)")
 _WORD = re.compile(r"[^\W_]+")
@@ -109,9 +105,7 @@ def criteria(issue_body: str) -> tuple[Criterion, ...]:
     """
     rows = _rows(issue_body)
     items = _items(_section(rows)) or [item for item in _items(rows) if item.mark is not None]
-    found = [
-        Criterion(one_line(item.text, 400), item.line) for item in _joined(items) if _WORD.search(item.text)
-    ]
+    found = [Criterion(one_line(item.text, 400), item.line) for item in _joined(items) if _WORD.search(item.text)]
     return tuple(found[:MOST_CRITERIA])
 
 
@@ -188,9 +182,7 @@ def _gap(
         message = f"Acceptance criterion without a claim in the pull request: {name}"
         return Gap(criterion, "no claim", message, issue, criterion.line)
     if not claim.checked:
-        return Gap(
-            criterion, "unchecked", f"Acceptance criterion not checked off: {name}", PR_BODY, claim.line
-        )
+        return Gap(criterion, "unchecked", f"Acceptance criterion not checked off: {name}", PR_BODY, claim.line)
     if not claim.evidence:
         message = f"Acceptance criterion claimed without evidence (a path, a test or a command): {name}"
         return Gap(criterion, "no evidence", message, PR_BODY, claim.line)

@@ -43,9 +43,7 @@ def drop(repository: Repository, path: Path) -> None:
 
 def _no_filters(repository: Repository) -> dict[str, str]:
     """Environment that empties every content filter that is configured, whoever configured it."""
-    done = repository.git.run(
-        "config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.(smudge|process|required)$"
-    )
+    done = repository.git.run("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.(smudge|process|required)$")
     names = sorted(set(done.fields))
     before = os.environ.get("GIT_CONFIG_COUNT", "")
     first = int(before) if before.isdigit() else 0

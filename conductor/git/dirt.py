@@ -141,9 +141,7 @@ def _parse(rows: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
 
 def _unreadable(status: Done) -> list[str]:
     # git only warns about what it cannot open, and lists the rest as if that were all.
-    return [
-        f"cannot be read: {one_line(line)}" for line in status.err.splitlines() if "could not open" in line
-    ]
+    return [f"cannot be read: {one_line(line)}" for line in status.err.splitlines() if "could not open" in line]
 
 
 def _states(git_dir: Path) -> list[str]:
@@ -156,9 +154,7 @@ def _branch(git: Git, folder: Path, git_dir: Path) -> str | None:
         return done.text.strip().removeprefix("refs/heads/")
     for name in ("rebase-merge", "rebase-apply"):
         try:
-            text = (
-                (git_dir / name / "head-name").read_text(encoding="utf-8", errors="surrogateescape").strip()
-            )
+            text = (git_dir / name / "head-name").read_text(encoding="utf-8", errors="surrogateescape").strip()
         except FileNotFoundError:
             continue
         if text.startswith("refs/heads/"):

@@ -100,8 +100,7 @@ def _foreign_lost(
     return tuple(
         told[sha][0]
         for sha in foreign
-        if not any(sha.startswith(short) for short in paired)
-        and _carries(git, sha, keys) not in kept | {None}
+        if not any(sha.startswith(short) for short in paired) and _carries(git, sha, keys) not in kept | {None}
     )
 
 
@@ -127,11 +126,7 @@ def _carries(git: Git, sha: str, keys: dict[str, str]) -> str | None:
         return keys[sha]
     if len(_parents(git, sha)) < 2:
         return None
-    return (
-        sha
-        if git.ask("show", "--format=", "--cc", "--no-ext-diff", "--no-textconv", sha, "--").strip()
-        else None
-    )
+    return sha if git.ask("show", "--format=", "--cc", "--no-ext-diff", "--no-textconv", sha, "--").strip() else None
 
 
 def _paired(done: Done | None) -> set[str]:

@@ -41,9 +41,7 @@ def usable(repository: Repository, entry: Entry | None) -> bool:
     """Whether the folder is a working tree of its own that was made to its end."""
     if entry is None or entry.locked == "initializing" or entry.prunable:
         return False
-    done = (
-        repository.git.run("rev-parse", "--show-toplevel", folder=entry.path) if entry.path.is_dir() else None
-    )
+    done = repository.git.run("rev-parse", "--show-toplevel", folder=entry.path) if entry.path.is_dir() else None
     return done is not None and done.code == 0 and _same(done.text.removesuffix("\n"), entry.path)
 
 
@@ -158,9 +156,7 @@ def take_away(repository: Repository, path: Path) -> None:
         raise _locked(entry)
     if entry is not None:
         # git removes its record even where it could not delete all files; the rest is deleted below.
-        done = repository.git.run(
-            "worktree", "remove", "--force", "--force", "--", str(path), timeout=CHECKOUT
-        )
+        done = repository.git.run("worktree", "remove", "--force", "--force", "--", str(path), timeout=CHECKOUT)
         if done.code != 0 and entry_at(repository, path) is not None:
             delete(path)
             forget(repository, path)

@@ -42,9 +42,7 @@ def keep_all(repository: Repository, index: int, dirt: Dirt, scratch: Path) -> s
     if dirt.kept_out:
         raise _cannot(dirt, list(dirt.kept_out))
     rows = _store(repository, dirt)
-    head = repository.git.run(
-        "rev-parse", "--verify", "--quiet", "HEAD^{commit}", folder=dirt.folder
-    ).text.strip()
+    head = repository.git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", folder=dirt.folder).text.strip()
     index_tree = _index_tree(repository, dirt, scratch)
     tree = _tree(repository, dirt, head, rows)
     parents = [head] if head else []
@@ -56,9 +54,7 @@ def keep_all(repository: Repository, index: int, dirt: Dirt, scratch: Path) -> s
     ref = _name(repository, index)
     repository.git.must(*DURABLE, "update-ref", "--create-reflog", ref, commit, "0" * len(commit))
     if repository.git.commit(ref) != commit:
-        raise NotSo(
-            f"{ref} was written and is not there", "Look at the repository's disk; nothing was removed."
-        )
+        raise NotSo(f"{ref} was written and is not there", "Look at the repository's disk; nothing was removed.")
     return ref
 
 
@@ -107,9 +103,7 @@ def _store(repository: Repository, dirt: Dirt, *, write: bool = True) -> dict[st
     return rows
 
 
-def _hash(
-    repository: Repository, dirt: Dirt, plain: list[tuple[str, str]], write: bool
-) -> dict[str, Row | None]:
+def _hash(repository: Repository, dirt: Dirt, plain: list[tuple[str, str]], write: bool) -> dict[str, Row | None]:
     if not plain:
         return {}
     options = [*DURABLE, "hash-object", *(["-w"] if write else []), "--no-filters", "--stdin-paths"]
@@ -155,9 +149,7 @@ def _tree(repository: Repository, dirt: Dirt, head: str, rows: dict[str, Row | N
         there = [f"{row[0]} {row[1]}\t{path}" for path, row in rows.items() if row]
         data = "".join(f"{line}\0" for line in [*gone, *there]).encode("utf-8", "surrogateescape")
         if data:
-            git.must(
-                "update-index", "-z", "--index-info", folder=dirt.folder, env=env, data=data, timeout=SLOW
-            )
+            git.must("update-index", "-z", "--index-info", folder=dirt.folder, env=env, data=data, timeout=SLOW)
         return git.must(*DURABLE, "write-tree", folder=dirt.folder, env=env).text.strip()
 
 
@@ -210,14 +202,11 @@ def _others(repository: Repository, dirt: Dirt) -> list[str]:
     return list(dict.fromkeys([*found, *(sha for sha, _ in dirt.stashes)]))
 
 
-def _verify(
-    repository: Repository, dirt: Dirt, commit: str, rows: dict[str, Row | None], scratch: Path
-) -> None:
+def _verify(repository: Repository, dirt: Dirt, commit: str, rows: dict[str, Row | None], scratch: Path) -> None:
     """Read the commit back and look at the worktree again: both must say the same."""
     listed = repository.git.must("ls-tree", "-r", "-z", "--full-tree", commit).fields
     there = {
-        path: (info.split(" ")[0], info.split(" ")[2])
-        for info, _, path in (row.partition("\t") for row in listed)
+        path: (info.split(" ")[0], info.split(" ")[2]) for info, _, path in (row.partition("\t") for row in listed)
     }
     wrong = [path for path, row in rows.items() if there.get(path) != row]
     names = "".join(f"{row[1]}\n" for row in rows.values() if row and row[0] != "160000")

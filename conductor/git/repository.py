@@ -53,9 +53,7 @@ class Repository:
             )
         if done.code != 0 or len(answers) != 3:
             if "not a git repository" in done.err:
-                raise BadInput(
-                    f"{self.root} is not a git repository", "Run git init there, or name another folder."
-                )
+                raise BadInput(f"{self.root} is not a git repository", "Run git init there, or name another folder.")
             raise git.fault(done, "rev-parse")
         top = Path(os.path.realpath(answers[2]))
         if FOLDER in top.parts:
@@ -151,9 +149,7 @@ class Repository:
     def has_remote(self) -> bool:
         """Whether the configured remote exists."""
         if self.config.remote.startswith("-"):
-            raise BadInput(
-                f"remote {self.config.remote} is not a remote's name", "Correct remote in config.toml."
-            )
+            raise BadInput(f"remote {self.config.remote} is not a remote's name", "Correct remote in config.toml.")
         done = self.git.run("config", "--get-all", f"remote.{self.config.remote}.url")
         if done.code not in (0, 1):
             raise self.git.fault(done, "config")
@@ -242,9 +238,7 @@ class Repository:
             if found:
                 return found
             if failed:
-                raise Unavailable(
-                    f"commit {one_line(name)} is not in {self.root}, and {failed}", "Try again later."
-                )
+                raise Unavailable(f"commit {one_line(name)} is not in {self.root}, and {failed}", "Try again later.")
         raise NotSo(
             f"commit {one_line(name)} is not in {self.root}: {tried}",
             "It may be gone from the remote, or the server refuses to give single commits: "

@@ -126,9 +126,7 @@ class Git:
         return Done(process.returncode, out, clean(err.decode("utf-8", "replace")))
 
     @staticmethod
-    def _start(
-        command: list[str], where: Path, env: Mapping[str, str], has_input: bool
-    ) -> subprocess.Popen[bytes]:
+    def _start(command: list[str], where: Path, env: Mapping[str, str], has_input: bool) -> subprocess.Popen[bytes]:
         try:
             import git
         except ImportError as error:  # GitPython answers so where there is no git program
@@ -175,8 +173,7 @@ class Git:
                 raise self.fault(done, arguments[0], folder, hint)
             if time.monotonic() >= until:
                 raise Unavailable(
-                    f"git {arguments[0]} in {folder or self.folder}: another git process holds a lock: "
-                    f"{done.reason}",
+                    f"git {arguments[0]} in {folder or self.folder}: another git process holds a lock: {done.reason}",
                     "Wait for that process. Where none runs any more, delete the .lock file.",
                 )
             time.sleep(pause)
@@ -195,9 +192,7 @@ class Git:
         elif "No space left" in done.err:
             hint = "The disk is full: make room, then try again."
         elif "git-lfs" in done.err or "filter-process" in done.err or "smudge filter" in done.err:
-            hint = (
-                "A content filter of this repository does not run; for LFS install git-lfs, then try again."
-            )
+            hint = "A content filter of this repository does not run; for LFS install git-lfs, then try again."
         return NotSo(what, hint)
 
     def commit(self, name: str) -> str | None:

@@ -78,9 +78,7 @@ class GitWorktrees:
             places.check_out(self.repository, path, *self._start(branch, path))
             made = self.find(index)
         if made is None:
-            raise NotSo(
-                f"{shown(str(path))} was made and is not there", f"See git -C {self.root} worktree list."
-            )
+            raise NotSo(f"{shown(str(path))} was made and is not there", f"See git -C {self.root} worktree list.")
         return made
 
     def _start(self, branch: str, path: Path) -> tuple[str, ...]:
@@ -101,9 +99,7 @@ class GitWorktrees:
         """A branch ``a`` and a branch ``a/b`` cannot both be."""
         parts = branch.split("/")
         above = [f"refs/heads/{'/'.join(parts[:end])}" for end in range(1, len(parts))]
-        below = self.repository.git.ask(
-            "for-each-ref", "--count=1", "--format=%(refname)", f"refs/heads/{branch}/"
-        )
+        below = self.repository.git.ask("for-each-ref", "--count=1", "--format=%(refname)", f"refs/heads/{branch}/")
         taken = next((ref for ref in above if self.repository.git.commit(ref)), below)
         if taken:
             raise NotSo(
@@ -143,9 +139,7 @@ class GitWorktrees:
         told = [f"submodule {shown(link)} is empty: git submodule update --init" for link in empty]
         lfs = self.repository.git.run("grep", "--quiet", "filter=lfs", "--", "*.gitattributes", folder=path)
         if lfs.code == 0 and self.repository.git.run("config", "--get", "filter.lfs.smudge").code != 0:
-            told.append(
-                "files of git-lfs are only pointers: install git-lfs, then git lfs install and git lfs pull"
-            )
+            told.append("files of git-lfs are only pointers: install git-lfs, then git lfs install and git lfs pull")
         return tuple(told)
 
     @contextmanager

@@ -1,15 +1,14 @@
-"""The published state of each pane (``state/panes/N.json``): derived from the memory, replaced whole, never read back."""
+"""Each pane's published state (``state/panes/N.json``): derived from the memory, replaced whole, never read back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worker.tools.files import replace_file
-
 from conductor.core.state import Fleet
 from conductor.core.watches import awaited
 from conductor.layout import Layout
 from schemas.journal import JournalLine
+from worker.tools.files import replace_file
 
 
 def published(fleet: Fleet, index: int) -> str:

@@ -183,9 +183,7 @@ class _Attempt:
         A pane that wrote nothing for half a second looked half a second ago as it looks now: one reading is enough then.
         """
         activity, apart = self._desk.activity, self._desk.timings.apart
-        still = activity.still_for(self._pane) >= apart or (
-            known_idle and activity.idle_and_still(self._pane)
-        )
+        still = activity.still_for(self._pane) >= apart or (known_idle and activity.idle_and_still(self._pane))
         first = self._read()
         if first is None:
             return None, Delivery("queued", "the pane is not there any more")
@@ -198,9 +196,7 @@ class _Attempt:
         if second is None or not second.ready:
             return None, self._queued(second)
         if (second.state, second.composer) != (first.state, first.composer):
-            return None, Delivery(
-                "queued", "its input line is being changed, maybe by a person", second.screen.tail()
-            )
+            return None, Delivery("queued", "its input line is being changed, maybe by a person", second.screen.tail())
         return second, None
 
     def _queued(self, reading: Reading | None) -> Delivery:
@@ -218,9 +214,7 @@ class _Attempt:
         keys = self._agent.clear_keys()
         for _ in range(2 if keys else 0):
             self._keys(*keys)
-            now = self._look_until(
-                lambda seen: not seen.composer and not seen.placeholder, self._desk.timings.clear
-            )
+            now = self._look_until(lambda seen: not seen.composer and not seen.placeholder, self._desk.timings.clear)
             if now is None or now.ended or not now.ready:
                 return self._queued(now)
             if now.composer == "" and not now.placeholder:
@@ -250,9 +244,7 @@ class _Attempt:
             return Delivery("stranded", "the pane went away after the text was pasted")
         screen = reading.screen.tail()
         if reading.ended:
-            return Delivery(
-                "stranded", f"the agent is gone after the text was pasted: {reading.state.detail}", screen
-            )
+            return Delivery("stranded", f"the agent is gone after the text was pasted: {reading.state.detail}", screen)
         if reading.state.name in DIALOGS:
             return Delivery(
                 "stranded",
@@ -260,9 +252,7 @@ class _Attempt:
                 screen,
             )
         if not self._shown(reading):
-            return Delivery(
-                "stranded", "the pasted text did not show in its input line; Enter was not pressed", screen
-            )
+            return Delivery("stranded", "the pasted text did not show in its input line; Enter was not pressed", screen)
         at = squashed(reading.composer or "").find(self._start_mark)
         if at > 0:
             return Delivery(
@@ -292,15 +282,11 @@ class _Attempt:
                 shown_at = 0.0
         last = self._read()
         tail = last.screen.tail() if last else ()
-        return Delivery(
-            "stranded", f"Enter was pressed and no sign of its being submitted was seen{self._note}", tail
-        )
+        return Delivery("stranded", f"Enter was pressed and no sign of its being submitted was seen{self._note}", tail)
 
     def _keys(self, *names: str) -> None:
         # Keys go nowhere in copy mode, and a person may have entered it a moment ago.
-        self._desk.tmux.run_many(
-            ("copy-mode", "-q", "-t", self._pane), ("send-keys", "-t", self._pane, "--", *names)
-        )
+        self._desk.tmux.run_many(("copy-mode", "-q", "-t", self._pane), ("send-keys", "-t", self._pane, "--", *names))
 
     # --- knowing ---
 
@@ -308,11 +294,7 @@ class _Attempt:
         if self._index is None:
             return None
         receipt = self._desk.receipts.find(self._index, self._message, self._receipts_before)
-        return (
-            Delivery("delivered", f"its hook recorded message {self._message}{self._note}")
-            if receipt
-            else None
-        )
+        return Delivery("delivered", f"its hook recorded message {self._message}{self._note}") if receipt else None
 
     def _confirmed(self, seconds: float) -> Delivery | None:
         """A sign that the line was submitted, within so many seconds: the hook's receipt, else the screen.
@@ -330,9 +312,7 @@ class _Attempt:
                 done = self._seen()
                 if done is not None or left <= 0:
                     return done
-            self._desk.activity.wait(
-                self._pane, mark, min(left, _RECEIPT_POLL if self._index is not None else _REREAD)
-            )
+            self._desk.activity.wait(self._pane, mark, min(left, _RECEIPT_POLL if self._index is not None else _REREAD))
 
     def _seen(self) -> Delivery | None:
         """The screen's evidence: the line left the input line, and the agent is busy or the line stands above."""
@@ -340,14 +320,10 @@ class _Attempt:
         if reading is None or reading.ended or self._shown(reading):
             return None
         if reading.state.name == "busy":
-            return Delivery(
-                "delivered", f"its input line is empty and it is busy{self._note}", reading.screen.tail()
-            )
+            return Delivery("delivered", f"its input line is empty and it is busy{self._note}", reading.screen.tail())
         deep = reading if reading.above(self._start_mark) else self._read(_HISTORY)
         if deep is not None and not self._shown(deep) and deep.above(self._start_mark):
-            return Delivery(
-                "delivered", f"the line stands above its input line{self._note}", reading.screen.tail()
-            )
+            return Delivery("delivered", f"the line stands above its input line{self._note}", reading.screen.tail())
         return None
 
     def find(self) -> Delivery | None:
@@ -360,21 +336,13 @@ class _Attempt:
             return None
         if self._start_mark in squashed(reading.row.info.start_command):
             return Delivery("delivered", "it was on the command line that started the agent")
-        if (
-            not reading.ended
-            and reading.composer is not None
-            and self._start_mark in squashed(reading.composer)
-        ):
+        if not reading.ended and reading.composer is not None and self._start_mark in squashed(reading.composer):
             blocked = self._blocked(reading)
             return blocked or self._submit(time.monotonic())
         if reading.state.name in DIALOGS and reading.composer is None and not reading.above(self._start_mark):
             # The dialog hides the input line; what stands there shows again after it.
-            return Delivery(
-                "queued", f"a {reading.state.name} dialog hides its input line", reading.screen.tail()
-            )
-        if reading.above(self._start_mark) and (
-            reading.composer is not None or not reading.holds(self._end_mark)
-        ):
+            return Delivery("queued", f"a {reading.state.name} dialog hides its input line", reading.screen.tail())
+        if reading.above(self._start_mark) and (reading.composer is not None or not reading.holds(self._end_mark)):
             return Delivery("delivered", "the line stands in its scrollback", reading.screen.tail())
         return None
 
@@ -386,9 +354,7 @@ class _Attempt:
             return False
         with suppress(TmuxRefused):  # the pane went away: then there is nothing to be said to
             self._paste(leave_mode=reading.row.info.in_mode)
-            shown = self._look_until(
-                lambda now: self._shown(now) or now.state.name in DIALOGS, self._patience
-            )
+            shown = self._look_until(lambda now: self._shown(now) or now.state.name in DIALOGS, self._patience)
             if self._blocked(shown) is None:
                 time.sleep(self._desk.timings.digest)
                 self._keys("Enter")

@@ -113,9 +113,7 @@ def test_first_run_dialogs_are_trust_and_nothing_is_submitted_behind_them(make_w
     assert dialog.selected == "1. Yes, I trust this folder"
     terminal.keys("Enter")
 
-    wait_until(
-        lambda: "API key" in world.agent.classify(terminal.screen).detail, 10, "the question about the key"
-    )
+    wait_until(lambda: "API key" in world.agent.classify(terminal.screen).detail, 10, "the question about the key")
     assert world.agent.classify(terminal.screen).name == "trust"
     dialog = read_dialog(terminal.screen)
     assert dialog is not None
@@ -191,9 +189,7 @@ def test_a_draft_is_cleared_by_the_keys_and_shell_mode_left(make_world: MakeWorl
 
 def test_it_ends_by_its_exit_line_and_continues_its_conversation(make_world: MakeWorld) -> None:
     world = make_world()
-    terminal = world.run(
-        "[msg 1] first [end 1]", resume=True
-    )  # nothing to resume yet: it starts all the same
+    terminal = world.run("[msg 1] first [end 1]", resume=True)  # nothing to resume yet: it starts all the same
     world.wait_for_receipt("stop")
     world.wait_for_state(terminal, "idle")
     world.submit(terminal, world.agent.exit_line())

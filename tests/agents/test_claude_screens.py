@@ -54,9 +54,7 @@ def recorded(state: str, agent: str = "claude") -> Screen:
 
 
 def test_every_recorded_screen_has_an_expected_state() -> None:
-    names = {
-        path.name.removeprefix("claude.").removesuffix(".json") for path in SCREENS.glob("claude.*.json")
-    }
+    names = {path.name.removeprefix("claude.").removesuffix(".json") for path in SCREENS.glob("claude.*.json")}
     assert names == set(STATES)
 
 
@@ -174,9 +172,7 @@ def test_screens_of_other_programs_are_not_taken_for_a_dialog(agent: str) -> Non
 
 def launch(tmp_path: Path, *, resume: bool = False, prompt: str | None = "[msg 1] go [end 1]") -> Launch:
     hook = ("/opt/my python", "-I", "hook.py")
-    return Launch(
-        3, tmp_path / "tree", tmp_path / "private", hook, prompt, ("--allowedTools", "Edit"), resume
-    )
+    return Launch(3, tmp_path / "tree", tmp_path / "private", hook, prompt, ("--allowedTools", "Edit"), resume)
 
 
 def test_the_prompt_comes_last_and_no_option_can_swallow_it(tmp_path: Path) -> None:

@@ -20,9 +20,7 @@ HOOK = Path(__file__).parents[2] / "worker" / "hook.py"
 def run(event: str, stdin: bytes, receipts: Path | None, cwd: Path) -> Done:
     env = {"TASKMAESTRO_PANE": "%3", **({"TASKMAESTRO_RECEIPTS": str(receipts)} if receipts else {})}
     command = [sys.executable, "-I", "-S", str(HOOK), event]
-    return subprocess.run(
-        command, input=stdin, env=env, cwd=cwd, capture_output=True, timeout=20, check=False
-    )
+    return subprocess.run(command, input=stdin, env=env, cwd=cwd, capture_output=True, timeout=20, check=False)
 
 
 def prompt(text: str) -> bytes:

@@ -21,9 +21,7 @@ def connect(server: ModelServer) -> closing[HTTPConnection]:
     return closing(HTTPConnection("127.0.0.1", urlsplit(server.url).port or 0, timeout=10))
 
 
-def post(
-    server: ModelServer, body: bytes, path: str = "/v1/messages?beta=true"
-) -> tuple[int, str, str | None]:
+def post(server: ModelServer, body: bytes, path: str = "/v1/messages?beta=true") -> tuple[int, str, str | None]:
     """Status, text and retry-after header of one call."""
     with connect(server) as connection:
         connection.request("POST", path, body)
@@ -131,9 +129,7 @@ def test_side_calls_are_answered_and_play_no_step(server: ModelServer) -> None:
 def test_streaming_sends_the_same_as_events(server: ModelServer) -> None:
     _, text, _ = post(server, body_of([user("[msg 1]")], stream=True))
     blocks = [block.split("\n") for block in text.strip().split("\n\n")]
-    events = [
-        (name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks
-    ]
+    events = [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
     assert all(name == event["type"] for name, event in events)
     assert [name for name, _ in events if name != "ping"] == [
         "message_start", "content_block_start", "content_block_delta", "content_block_stop",

@@ -23,11 +23,7 @@ def runners_of(folder: Path) -> list[psutil.Process]:
     for process in psutil.process_iter():
         try:
             line = process.cmdline()
-            if (
-                "conductor.forge.local.runner" in line
-                and str(folder) in line
-                and process.status() != "zombie"
-            ):
+            if "conductor.forge.local.runner" in line and str(folder) in line and process.status() != "zombie":
                 found.append(process)
         except psutil.Error:  # ended meanwhile
             continue

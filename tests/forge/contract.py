@@ -52,19 +52,13 @@ class ForgeContract:
         assert (opened.head_branch, opened.head) == ("feature/one", head)
         assert (opened.base_branch, opened.base) == ("main", git(stage.root, "rev-parse", "main"))
 
-    def test_an_open_pull_request_of_the_branch_is_answered_instead_of_a_second(
-        self, make_stage: MakeStage
-    ) -> None:
+    def test_an_open_pull_request_of_the_branch_is_answered_instead_of_a_second(self, make_stage: MakeStage) -> None:
         stage = make_stage()
         first = stage.open("feature", draft=True)
-        again = stage.forge.create_pull_request(
-            branch="feature", base="main", title="Other", body="other", draft=False
-        )
+        again = stage.forge.create_pull_request(branch="feature", base="main", title="Other", body="other", draft=False)
         assert (again.number, again.title, again.draft) == (first.number, first.title, True)
 
-    def test_a_branch_finds_its_open_pull_request_and_none_when_it_was_closed(
-        self, make_stage: MakeStage
-    ) -> None:
+    def test_a_branch_finds_its_open_pull_request_and_none_when_it_was_closed(self, make_stage: MakeStage) -> None:
         stage = make_stage()
         opened = stage.open("feature")
         found = stage.forge.pull_request_of_branch("feature")
@@ -99,9 +93,7 @@ class ForgeContract:
         assert stage.forge.pull_requests([opened.number])[0].head == amended
         assert stage.forge.checks([opened.number])[opened.number].head == amended
 
-    def test_the_diff_is_what_the_branch_brings_and_not_what_the_base_gained(
-        self, make_stage: MakeStage
-    ) -> None:
+    def test_the_diff_is_what_the_branch_brings_and_not_what_the_base_gained(self, make_stage: MakeStage) -> None:
         stage = make_stage()
         stage.push("feature", "new file.txt", "bonjour é\n")
         number = stage.open("feature").number
@@ -165,9 +157,7 @@ class ForgeContract:
         stage = make_stage(checks={"good": ("true",), "unit": ("sh", "-c", "echo the reason; exit 3")})
         number = stage.open("feature").number
         wait_until(
-            lambda: all(
-                c.state is not CheckState.PENDING for c in stage.forge.checks([number])[number].checks
-            ),
+            lambda: all(c.state is not CheckState.PENDING for c in stage.forge.checks([number])[number].checks),
             30,
             "all checks",
         )
@@ -193,9 +183,7 @@ class ForgeContract:
         stage = make_stage()
         opened = stage.open("feature", author="worker-1")
         stage.forge.comment(opened.number, "first", author="worker-1")
-        stage.forge.post_review(
-            opened.number, body="second", verdict=Verdict.CHANGES, head=opened.head, marker=MARKER
-        )
+        stage.forge.post_review(opened.number, body="second", verdict=Verdict.CHANGES, head=opened.head, marker=MARKER)
         stage.forge.comment(opened.number, "third")
         first, second, third = stage.forge.comments(opened.number)
         assert (first.kind, first.author, first.body, first.review_state) == (
@@ -221,9 +209,7 @@ class ForgeContract:
         again = stage.forge.comment(opened.number, "other words", marker="<!-- c -->")
         assert (again.id, again.already) == (comment.id, True)
         posted = [
-            stage.forge.post_review(
-                opened.number, body="b", verdict=Verdict.CHANGES, head=opened.head, marker=MARKER
-            )
+            stage.forge.post_review(opened.number, body="b", verdict=Verdict.CHANGES, head=opened.head, marker=MARKER)
             for _ in range(2)
         ]
         assert [one.already for one in posted] == [False, True]
@@ -259,9 +245,7 @@ class ForgeContract:
         assert review.body.startswith("✅ Review complete - all comments addressed")
         assert "All fine." in review.body
 
-    def test_changes_asked_of_ones_own_become_a_comment_with_the_body_alone(
-        self, make_stage: MakeStage
-    ) -> None:
+    def test_changes_asked_of_ones_own_become_a_comment_with_the_body_alone(self, make_stage: MakeStage) -> None:
         stage = make_stage()
         opened = stage.open("feature", author=stage.forge.login())
         posted = stage.forge.post_review(
@@ -283,14 +267,10 @@ class ForgeContract:
         assert caught.value.head == moved
         assert stage.forge.comments(opened.number) == []
 
-    def test_an_approval_that_was_posted_is_answered_although_the_head_moved(
-        self, make_stage: MakeStage
-    ) -> None:
+    def test_an_approval_that_was_posted_is_answered_although_the_head_moved(self, make_stage: MakeStage) -> None:
         stage = make_stage()
         opened = stage.open("feature", author="worker-1")
-        stage.forge.post_review(
-            opened.number, body="LGTM", verdict=Verdict.APPROVE, head=opened.head, marker=MARKER
-        )
+        stage.forge.post_review(opened.number, body="LGTM", verdict=Verdict.APPROVE, head=opened.head, marker=MARKER)
         stage.push("feature", "late.txt")
         again = stage.forge.post_review(
             opened.number, body="LGTM", verdict=Verdict.APPROVE, head=opened.head, marker=MARKER

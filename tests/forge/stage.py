@@ -46,9 +46,7 @@ class Stage:
     def send(self, *refspecs: str) -> None:
         git(self.root, "push", "--quiet", "--force", self.remote, *refspecs)
 
-    def open(
-        self, branch: str, *, author: str | None = None, draft: bool = False, body: str = ""
-    ) -> PullRequest:
+    def open(self, branch: str, *, author: str | None = None, draft: bool = False, body: str = "") -> PullRequest:
         """Push a commit on ``branch`` unless it is there, and open a pull request for it."""
         if not git(self.root, "branch", "--list", branch):
             self.push(branch, f"{branch.replace('/', '-')}.txt")

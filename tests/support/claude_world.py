@@ -181,9 +181,7 @@ class World:
         terminal.paste(text)
 
         def shown() -> bool:
-            return self.agent.placeholder(terminal.screen) or text[-8:] in (
-                self.agent.composer(terminal.screen) or ""
-            )
+            return self.agent.placeholder(terminal.screen) or text[-8:] in (self.agent.composer(terminal.screen) or "")
 
         wait_until(shown, 5, "the text in the input line")
         terminal.keys("Enter")

@@ -48,9 +48,7 @@ class World:
             "branch": self.branch,
             "base": "main",
         }
-        (self.tree / "TASK.md").write_text(
-            f"<!-- taskmaestro {json.dumps({**facts, **more})} -->\n\n# Task\n"
-        )
+        (self.tree / "TASK.md").write_text(f"<!-- taskmaestro {json.dumps({**facts, **more})} -->\n\n# Task\n")
 
     def stage(self, name: str = "code.txt", text: str = "one\n") -> None:
         (self.tree / name).write_text(text)

@@ -33,9 +33,7 @@ def test_what_is_written_is_read_back(data: bytes) -> None:
         assert names(folder) == ["f"]
 
 
-@given(
-    st.lists(st.text(alphabet=st.characters(exclude_characters="\n", exclude_categories=["Cs"])), max_size=8)
-)
+@given(st.lists(st.text(alphabet=st.characters(exclude_characters="\n", exclude_categories=["Cs"])), max_size=8))
 @settings(max_examples=30, deadline=None)
 def test_appended_lines_come_back_in_order(lines: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -48,9 +48,7 @@ def test_output_is_cleaned_and_the_bytes_are_kept(tmp_path: Path) -> None:
 
 def test_input_reaches_the_program_and_one_that_does_not_read_is_no_fault(tmp_path: Path) -> None:
     big = b"x" * 3_000_000
-    assert (
-        python("import sys; print(len(sys.stdin.buffer.read()))", tmp_path, input=big).output == "3000000\n"
-    )
+    assert python("import sys; print(len(sys.stdin.buffer.read()))", tmp_path, input=big).output == "3000000\n"
     assert python("pass", tmp_path, input=big).ok
     assert python("import sys; print(repr(sys.stdin.read()))", tmp_path).output == "''\n"
 

@@ -78,9 +78,7 @@ def test_a_ci_task_before_any_review_is_reported_as_success(world: World) -> Non
 
 
 @pytest.mark.parametrize("fetched", [False, True])
-def test_a_colleagues_commit_is_not_overwritten_even_after_a_fetch(
-    world: World, tmp_path: Path, fetched: bool
-) -> None:
+def test_a_colleagues_commit_is_not_overwritten_even_after_a_fetch(world: World, tmp_path: Path, fetched: bool) -> None:
     world.stage()
     first = ship(world.tree, FIRST)
     world.task("fix", pr=12, cycle=1, lease=first.head)

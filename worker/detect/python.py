@@ -47,9 +47,7 @@ class _Tool:
 def _anywhere(word: str) -> tuple[tuple[str, str], ...]:
     """Lines that declare the tool as a dependency."""
     pattern = rf"""(^|["'\s]){word}(\[[\w,-]+\])?\s*(["'<>=~!;,]|$)"""
-    return tuple(
-        (name, pattern) for name in ("pyproject.toml", "setup.cfg", "setup.py", "tox.ini", *_REQUIREMENTS)
-    )
+    return tuple((name, pattern) for name in ("pyproject.toml", "setup.cfg", "setup.py", "tox.ini", *_REQUIREMENTS))
 
 
 _RUFF = (("pyproject.toml", r"^\[tool\.ruff\b"), ("ruff.toml", r"\S"), (".ruff.toml", r"\S"))
@@ -142,25 +140,17 @@ def _command(
     by_path = tool.module not in there and project.on_path(tool.module)
     start = (tool.module,) if by_path else (python, "-m", tool.module)
     more = _targets(project, tool)
-    return Command(
-        tool.slot, (*start, *tool.arguments, *more), why, check=(*start, *tool.check, *more), env=env
-    )
+    return Command(tool.slot, (*start, *tool.arguments, *more), why, check=(*start, *tool.check, *more), env=env)
 
 
 def _targets(project: Project, tool: _Tool) -> tuple[str, ...]:
     if tool.module != "mypy":
         return ()
     named = r"^\s*(files|packages|modules)\s*="
-    return (
-        ()
-        if any(project.line_of(name, named) for name in ("pyproject.toml", "mypy.ini", "setup.cfg"))
-        else (".",)
-    )
+    return () if any(project.line_of(name, named) for name in ("pyproject.toml", "mypy.ini", "setup.cfg")) else (".",)
 
 
-def _plain_tests(
-    project: Project, python: str, there: set[str], env: tuple[tuple[str, str], ...]
-) -> Command | None:
+def _plain_tests(project: Project, python: str, there: set[str], env: tuple[tuple[str, str], ...]) -> Command | None:
     files = _test_files(project)
     if not files:
         return None

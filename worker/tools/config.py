@@ -44,7 +44,5 @@ def parse_config(raw: bytes, path: Path) -> Config:
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_context=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        said = (
-            "there is no such setting" if first["type"] == "extra_forbidden" else one_line(str(first["msg"]))
-        )
+        said = "there is no such setting" if first["type"] == "extra_forbidden" else one_line(str(first["msg"]))
         raise BadInput(f"{path}, {one_line(field)}: {said}", hint) from None

@@ -136,9 +136,7 @@ def _refuse_irregular(target: Path, status: os.stat_result) -> None:
     if stat.S_ISREG(status.st_mode):
         return
     kind = next((name for test, name in _KINDS if test(status.st_mode)), "not a regular file")
-    raise NotRegular(
-        f"{target} is {kind}; expected a regular file", "Remove it and write a plain file there."
-    )
+    raise NotRegular(f"{target} is {kind}; expected a regular file", "Remove it and write a plain file there.")
 
 
 def _read_up_to(handle: int, count: int) -> bytes:
@@ -198,16 +196,12 @@ def _write_fault(target: Path, fault: OSError) -> Fault:
             f"Make {target.parent} writable for this user.",
         )
     if code in (errno.ENOENT, errno.ENOTDIR):
-        return BadInput(
-            f"cannot write {target}: its folder {target.parent} is not there", "Make the folder first."
-        )
+        return BadInput(f"cannot write {target}: its folder {target.parent} is not there", "Make the folder first.")
     if code in (errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST):
         return NotRegular(f"cannot write {target}: a folder bears that name", "Move the folder away.")
     if code in (errno.ELOOP, errno.ENXIO):
         return NotRegular(f"cannot write {target}: it is not a regular file", "Remove it.")
-    return Unavailable(
-        f"cannot write {target}: {fault.strerror or fault}", "See to the disk, then try again."
-    )
+    return Unavailable(f"cannot write {target}: {fault.strerror or fault}", "See to the disk, then try again.")
 
 
 def _read_fault(target: Path, fault: OSError) -> Fault:
@@ -215,9 +209,7 @@ def _read_fault(target: Path, fault: OSError) -> Fault:
     if code in (errno.ENOENT, errno.ENOTDIR):
         return MissingFile(f"{target} is not there", "Check the path.")
     if code == errno.ELOOP:
-        return NotRegular(
-            f"{target} is a symbolic link; expected a regular file", "Write a plain file there."
-        )
+        return NotRegular(f"{target} is a symbolic link; expected a regular file", "Write a plain file there.")
     if code in _FORBIDDEN:
         return Unavailable(f"cannot read {target}: no permission", "Make it readable for this user.")
     return Unavailable(f"cannot read {target}: {fault.strerror or fault}", "See to the disk, then try again.")

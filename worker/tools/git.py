@@ -135,9 +135,7 @@ def resolve(cwd: Path | str, name: str) -> str | None:
     """The full SHA of the commit that ``name`` (a ref, a SHA) means here, None where it means none."""
     if name.startswith("-"):
         return None
-    outcome = git(
-        ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"], cwd, check=False
-    )
+    outcome = git(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"], cwd, check=False)
     return outcome.output.strip() if outcome.ok else None
 
 
@@ -183,9 +181,7 @@ def is_dirty(cwd: Path | str, *, untracked: bool = True) -> bool:
 
 def changed_between(cwd: Path | str, base: str, tip: str) -> list[str]:
     """Paths that ``tip`` adds or changes since it left ``base`` (both SHAs)."""
-    return _names(
-        git(["diff", "--name-only", "--no-renames", "--diff-filter=d", "-z", f"{base}...{tip}"], cwd)
-    )
+    return _names(git(["diff", "--name-only", "--no-renames", "--diff-filter=d", "-z", f"{base}...{tip}"], cwd))
 
 
 def is_private(path: str) -> bool:
@@ -284,9 +280,7 @@ def has_had(cwd: Path | str, sha: str) -> bool:
     tips = git(["reflog", "show", "--format=%H", "-n", "500", "HEAD"], cwd, check=False).output.split()
     if not tips:  # no reflog is kept here, so there is nothing to ask
         return True
-    return not git(
-        ["rev-list", "--max-count=1", sha, "--not", "HEAD", *dict.fromkeys(tips)], cwd
-    ).output.strip()
+    return not git(["rev-list", "--max-count=1", sha, "--not", "HEAD", *dict.fromkeys(tips)], cwd).output.strip()
 
 
 def is_ancestor(cwd: Path | str, sha: str, of: str = "HEAD") -> bool:
@@ -308,8 +302,7 @@ def push_with_lease(cwd: Path | str, remote: str, branch: str, expected: str | N
         return PushOutcome(
             "rejected_lease",
             f"{branch} on {remote} is at {expected[:12]}, and this worktree never contained that commit",
-            f"Fetch it and put your work on top: git fetch {remote} && git rebase {expected[:12]}; "
-            "then ship again.",
+            f"Fetch it and put your work on top: git fetch {remote} && git rebase {expected[:12]}; then ship again.",
             expected,
         )
     lease = f"--force-with-lease=refs/heads/{branch}:{expected or ''}"
@@ -340,9 +333,7 @@ def _judge(cwd: Path | str, remote: str, branch: str, expected: str | None, outc
     if not reason and _DENIED.search(outcome.errors):
         return PushOutcome("other", f"{remote} refuses access: {said}", "Check your access to the remote.")
     if not reason and _OFFLINE.search(outcome.errors):
-        return PushOutcome(
-            "offline", f"{remote} cannot be reached: {said}", "Check the network; then ship again."
-        )
+        return PushOutcome("offline", f"{remote} cannot be reached: {said}", "Check the network; then ship again.")
     return PushOutcome(
         "other",
         f"{branch} was not pushed to {remote}: {reason or said}",

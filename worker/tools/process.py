@@ -162,9 +162,7 @@ def _text(raw: bytes) -> str:
     return clean(raw.decode("utf-8", "replace"))
 
 
-def _start(
-    command: list[str], cwd: Path, env: dict[str, str], has_input: bool, merge: bool
-) -> subprocess.Popen[bytes]:
+def _start(command: list[str], cwd: Path, env: dict[str, str], has_input: bool, merge: bool) -> subprocess.Popen[bytes]:
     program = find_program(command[0], cwd, env)
     if program is None:
         raise _not_found(command[0], cwd, env)
@@ -199,13 +197,9 @@ def _not_found(name: str, cwd: Path, env: Mapping[str, str]) -> Fault:
     if not cwd.is_dir():
         return Unavailable(f"cannot run {shown}: the folder {cwd} is not there", "Check the path.")
     if "/" in name:
-        return Unavailable(
-            f"program {shown} not found: looked at {cwd / name}", "Install it, or mend the path."
-        )
+        return Unavailable(f"program {shown} not found: looked at {cwd / name}", "Install it, or mend the path.")
     places = env.get("PATH", os.defpath)
-    return Unavailable(
-        f"program {shown} not found: looked in PATH={one_line(places, 1000)}", f"Install {shown}."
-    )
+    return Unavailable(f"program {shown} not found: looked in PATH={one_line(places, 1000)}", f"Install {shown}.")
 
 
 def _cannot_start(program: str, cwd: Path, fault: OSError) -> Fault:
@@ -216,9 +210,7 @@ def _cannot_start(program: str, cwd: Path, fault: OSError) -> Fault:
             f"cannot run {program}: the interpreter that its first line names is not there",
             "Install that interpreter.",
         )
-    return Unavailable(
-        f"cannot run {program}: {fault.strerror or fault}", "Check the file and its permissions."
-    )
+    return Unavailable(f"cannot run {program}: {fault.strerror or fault}", "Check the file and its permissions.")
 
 
 class _Watch:
@@ -238,9 +230,7 @@ class _Watch:
         self.deadline = time.monotonic() + timeout
         self.cancelled = cancelled
         self.out, self.err = _Ends(keep), _Ends(keep)
-        self.rest = memoryview(
-            input.encode("utf-8", "surrogateescape") if isinstance(input, str) else input or b""
-        )
+        self.rest = memoryview(input.encode("utf-8", "surrogateescape") if isinstance(input, str) else input or b"")
         self.selector = selectors.DefaultSelector()
         self.streams = 0
         for stream, ends in ((program.stdout, self.out), (program.stderr, self.err)):
@@ -365,9 +355,7 @@ def end_everything(program: subprocess.Popen[bytes], mark: str) -> None:
         if program.poll() is not None and not any(_alive(*one) for one in known):
             return
         time.sleep(0.02)
-    with contextlib.suppress(
-        subprocess.TimeoutExpired
-    ):  # stuck in the kernel; it is dead as soon as it wakes
+    with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel; it is dead as soon as it wakes
         program.wait(timeout=GRACE)
 
 

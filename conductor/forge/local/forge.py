@@ -39,9 +39,7 @@ class LocalForge:
 
     name = "local"
 
-    def __init__(
-        self, root: Path, layout: Layout, config: LocalForgeConfig, login: str | None, remote: str
-    ) -> None:
+    def __init__(self, root: Path, layout: Layout, config: LocalForgeConfig, login: str | None, remote: str) -> None:
         self._root = root
         self._layout = layout
         self._login = login
@@ -127,9 +125,7 @@ class LocalForge:
     def heads(self, number: int) -> list[str]:
         """Every head that was seen, oldest first."""
         with self._store.read() as connection:
-            rows = connection.execute(
-                "SELECT sha FROM heads WHERE pull = ? ORDER BY id", (number,)
-            ).fetchall()
+            rows = connection.execute("SELECT sha FROM heads WHERE pull = ? ORDER BY id", (number,)).fetchall()
         return [row["sha"] for row in rows]
 
     def diff(self, number: int) -> str:
@@ -170,9 +166,7 @@ class LocalForge:
             raise BadInput(f"{branch} cannot be asked to go into itself", "Work on a branch of its own.")
         head, base_sha = self._refs.branch(branch), self._refs.branch(base)
         if head is None:
-            raise NotSo(
-                f"the forge has no branch {branch}", f"Push it first: git push {self.remote_name} {branch}"
-            )
+            raise NotSo(f"the forge has no branch {branch}", f"Push it first: git push {self.remote_name} {branch}")
         if base_sha is None:
             raise NotSo(f"the forge has no branch {base} to go into", "Name another one with --base.")
         if commits_between(self._layout.repo, base_sha, head) == 0:
@@ -180,9 +174,7 @@ class LocalForge:
         return head, base_sha
 
     def mark_ready(self, number: int) -> PullRequest:
-        self._change_open(
-            number, "can be made ready", "UPDATE pulls SET draft = 0, updated_at = ? WHERE number = ?"
-        )
+        self._change_open(number, "can be made ready", "UPDATE pulls SET draft = 0, updated_at = ? WHERE number = ?")
         return self.pull_request(number)
 
     def close_pull_request(self, number: int) -> PullRequest:
@@ -303,9 +295,7 @@ class LocalForge:
 
     def _may_approve(self, state: str, number: int) -> None:
         if state != "open":
-            raise NotSo(
-                f"pull request #{number} is {state}, so it cannot be approved", "Comment on it instead."
-            )
+            raise NotSo(f"pull request #{number} is {state}, so it cannot be approved", "Comment on it instead.")
 
     # --- issues ---
 
@@ -326,8 +316,7 @@ class LocalForge:
         with self._store.write() as connection:
             number = pulls.new_number(connection, "issue")
             connection.execute(
-                "INSERT INTO issues (number, title, body, author, created_at, updated_at) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO issues (number, title, body, author, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)",
                 (number, title, body, by, now(), now()),
             )
         return self.issue(number)

@@ -50,9 +50,7 @@ def find(connection: sqlite3.Connection, number: int, marker: str) -> Posted | N
     if not marker:
         return None
     row = connection.execute("SELECT * FROM posts WHERE pull = ? AND marker = ?", (number, marker)).fetchone()
-    return (
-        None if row is None else Posted(id=str(row["id"]), already=True, as_comment=bool(row["as_comment"]))
-    )
+    return None if row is None else Posted(id=str(row["id"]), already=True, as_comment=bool(row["as_comment"]))
 
 
 def post(connection: sqlite3.Connection, number: int, draft: Draft) -> Posted:

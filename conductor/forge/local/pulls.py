@@ -232,17 +232,11 @@ class Observer:
 
 def see_head(connection: sqlite3.Connection, number: int, head: str, base: str) -> None:
     """Record a head in the history of its pull request."""
-    connection.execute(
-        "INSERT INTO heads (pull, sha, base, seen_at) VALUES (?, ?, ?, ?)", (number, head, base, now())
-    )
-    connection.execute(
-        "UPDATE pulls SET head_seen = ?, updated_at = ? WHERE number = ?", (head, now(), number)
-    )
+    connection.execute("INSERT INTO heads (pull, sha, base, seen_at) VALUES (?, ?, ?, ?)", (number, head, base, now()))
+    connection.execute("UPDATE pulls SET head_seen = ?, updated_at = ? WHERE number = ?", (head, now(), number))
 
 
 def _cancel_unwanted(connection: sqlite3.Connection, sha: str) -> None:
-    wanted = connection.execute(
-        "SELECT 1 FROM pulls WHERE head_seen = ? AND state = 'open' LIMIT 1", (sha,)
-    ).fetchone()
+    wanted = connection.execute("SELECT 1 FROM pulls WHERE head_seen = ? AND state = 'open' LIMIT 1", (sha,)).fetchone()
     if wanted is None:
         runs.cancel(connection, [sha])

@@ -37,9 +37,7 @@ def check_branch(name: str) -> str:
     """The name itself. Raises ``BadInput`` for what git would not take: it also becomes a path here."""
     fault = branch_fault(name)
     if fault is not None:
-        raise BadInput(
-            f"{name!r} {fault}, so it is no branch name", "Name a branch as `git branch` lists it."
-        )
+        raise BadInput(f"{name!r} {fault}, so it is no branch name", "Name a branch as `git branch` lists it.")
     return name
 
 

@@ -67,12 +67,7 @@ _SETTINGS = {
 def ensure(root: Path, layout: Layout, *, remote: str, default_branch: str | None) -> str:
     """Make what is missing, once even where several start at the same time; answers the remote's name."""
     name = _existing_remote(root, layout, remote)
-    if (
-        name is not None
-        and (layout.repo / "HEAD").is_file()
-        and layout.events.is_dir()
-        and _hook_current(layout)
-    ):
+    if name is not None and (layout.repo / "HEAD").is_file() and layout.events.is_dir() and _hook_current(layout):
         return name
     try:
         for folder in (layout.folder, layout.events, layout.logs):

@@ -89,9 +89,7 @@ class _Runner:
                 return False
         return True
 
-    def _one(
-        self, run: runs.Run, position: int, argv: tuple[str, ...], checkout: Path, log: Path
-    ) -> Outcome | None:
+    def _one(self, run: runs.Run, position: int, argv: tuple[str, ...], checkout: Path, log: Path) -> Outcome | None:
         def started(pid: int) -> None:
             runs.record_process(self._store, run, position, pid)
 

@@ -127,9 +127,7 @@ def take_up_dead(connection: sqlite3.Connection) -> int:
                 "WHERE run = ? AND state = 'pending'",
                 (now(), why, why, row["id"]),
             )
-            connection.execute(
-                "UPDATE runs SET state = 'done', ended_at = ? WHERE id = ?", (now(), row["id"])
-            )
+            connection.execute("UPDATE runs SET state = 'done', ended_at = ? WHERE id = ?", (now(), row["id"]))
         else:
             connection.execute(
                 "UPDATE runs SET state = 'queued', runner_pid = NULL, launched = NULL, "
@@ -244,9 +242,7 @@ def claim(store: Store, *, finished: int | None = None, prefer: str = "") -> Run
         timeout=row["timeout"],
         env=tuple(json.loads(row["env"])),
         cookie=cookie,
-        checks=tuple(
-            (check["position"], check["name"], tuple(json.loads(check["argv"]))) for check in checks
-        ),
+        checks=tuple((check["position"], check["name"], tuple(json.loads(check["argv"]))) for check in checks),
     )
 
 
@@ -304,9 +300,7 @@ def record_outcome(store: Store, run: Run, position: int, outcome: Outcome) -> b
     )
 
 
-def _record(
-    store: Store, run: Run, statement: str, values: tuple[str | int | None, ...], position: int
-) -> bool:
+def _record(store: Store, run: Run, statement: str, values: tuple[str | int | None, ...], position: int) -> bool:
     with store.write() as connection:
         mine = is_mine(connection, run)
         if mine:
@@ -318,9 +312,7 @@ def set_scratch(store: Store, run: Run, path: Path) -> str | None:
     """Record where the checkout is; answers the one of an earlier runner, to be removed."""
     with store.write() as connection:
         old = connection.execute("SELECT scratch FROM runs WHERE id = ?", (run.id,)).fetchone()[0]
-        connection.execute(
-            "UPDATE runs SET scratch = ? WHERE id = ? AND cookie = ?", (str(path), run.id, run.cookie)
-        )
+        connection.execute("UPDATE runs SET scratch = ? WHERE id = ? AND cookie = ?", (str(path), run.id, run.cookie))
     return None if old is None else str(old)
 
 

@@ -127,6 +127,4 @@ class Store:
                 f"the local forge cannot open {self.path} for writing ({said})",
                 "Make the file and its folder readable and writable for you.",
             )
-        return Unavailable(
-            f"the local forge could not use {self.path}: {said}", "Check that disk, then run it again."
-        )
+        return Unavailable(f"the local forge could not use {self.path}: {said}", "Check that disk, then run it again.")

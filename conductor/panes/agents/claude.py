@@ -58,9 +58,7 @@ _ENDED = ("Resume this session with:", "claude --resume ", "Pane is dead")
 
 #: Faults are shown as a block of the answer: a bullet or a result mark, then these words.
 _BLOCK = re.compile(r"(?:● |\s*⎿\s+)(?=\S)")
-_LIMIT = re.compile(
-    _BLOCK.pattern + r"(You've (?:hit|reached) your .*|You're out of .*|Your org is out of .*)"
-)
+_LIMIT = re.compile(_BLOCK.pattern + r"(You've (?:hit|reached) your .*|You're out of .*|Your org is out of .*)")
 _ERROR = re.compile(_BLOCK.pattern + r"(API Error\b.*|Not logged in.*|Please run /login.*|Invalid API key.*)")
 _USER_LINE = re.compile(r"\u276f[ \xa0]")
 
