@@ -147,6 +147,12 @@ def test_an_error_before_newer_output_is_past() -> None:
     assert AGENT.classify(Screen(after, shown.title, shown.cursor)).name == "idle"
 
 
+def test_rules_in_an_answer_are_not_the_input_line() -> None:
+    shown = recorded("composer-draft")
+    above = ("─" * 60, "\u276f an older line", "─" * 60)
+    assert AGENT.composer(Screen((*above, *shown.lines), shown.title, shown.cursor)) == "queued draft"
+
+
 def test_busy_is_seen_without_a_title() -> None:
     shown = recorded("busy-turn")
     assert AGENT.classify(Screen(shown.lines, "host", shown.cursor)).name == "busy"

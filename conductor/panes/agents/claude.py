@@ -33,9 +33,9 @@ HOOKS = {
 #: Seconds after which the program gives up on a hook; one takes about 0.03 s.
 HOOK_TIMEOUT = 10
 
-#: A draft is cleared from its end, a row, line break or paste placeholder a key; the last leaves shell mode.
+#: A draft is cleared from its end, one row, line break or paste placeholder a key.
 #: Ctrl-C does it at once, but ends the program where the draft was empty already and a second one follows.
-CLEAR_KEYS = ("C-e", *["C-u"] * 24, "BSpace")
+CLEAR_KEYS = ("C-e", *["C-u"] * 24)
 
 _RULE = re.compile(r"─{10,}(?:.*─)?")
 _COMPOSER_START = re.compile(r"[\u276f!](?:[ \xa0]|$)")
