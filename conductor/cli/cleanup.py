@@ -61,9 +61,9 @@ def cleanup(only: tuple[int, ...], force: bool, as_json: bool) -> None:
     if set(chosen) == set(there):
         _end_session(panes)
     panes.close()
-    for index, ref in removed.items():
+    for name, ref in removed.items():
         if ref is not None:
-            note(f"pane {index}: kept under {ref}; get it back with `git worktree add ../rescued-{index} {ref}`")
+            note(f"pane {name}: kept under {ref}; get it back with `git worktree add ../rescued-{name} {ref}`")
     answer(
         {"removed": removed},
         as_json=as_json,

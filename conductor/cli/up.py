@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import click
@@ -57,7 +58,7 @@ def up(count: int | None, issues: list[int], agent: str | None, review_pane: boo
     kinds = agent_kinds(config)
     for name in sorted({plan.agent_of(index) for index in plan.workers()}):
         kind = check_kind(kinds, name)
-        find_program([kind.program], None, hint=kind.install_hint)
+        find_program([kind.program], os.environ, install_hint=kind.install_hint)
     if config.forge.kind == "local" and not config.forge.local.checks and not config.ci.allow_no_checks:
         note(
             "no checks are configured ([forge.local.checks] in config.toml): nothing can turn green."
@@ -67,7 +68,7 @@ def up(count: int | None, issues: list[int], agent: str | None, review_pane: boo
     for text in done.notes:
         note(text)
     held = _wait_for_conductor(layout)
-    value = {
+    value: dict[str, object] = {
         "session": panes_of(layout, config).session,
         "panes": {str(index): pane_id for index, pane_id in sorted(done.panes.items())},
         "new": list(done.fresh),

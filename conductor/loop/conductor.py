@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from conductor import inbox
@@ -203,7 +204,7 @@ class Conductor:
                     self._set_aside(path, fault)
                     continue
                 self._taken.add(path.name)
-                self.engine.observe(*events, taken=lambda path=path: self._remove_request(path))
+                self.engine.observe(*events, taken=partial(self._remove_request, path))
 
     def _remove_request(self, path: Path) -> None:
         path.unlink(missing_ok=True)
