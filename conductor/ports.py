@@ -66,6 +66,9 @@ class Forge(Protocol):
 
     def mark_ready(self, number: int) -> PullRequest: ...
 
+    def close_pull_request(self, number: int) -> PullRequest:
+        """Close it unmerged; a closed one is answered as it is, a merged one is ``NotSo``."""
+
     def remote_url(self) -> str | None:
         """The git remote that the forge keeps, where it keeps one itself (local), else None."""
 

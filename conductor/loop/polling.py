@@ -76,7 +76,7 @@ class Poller:
         """One round of questions. A forge that cannot be reached is reported after the third try, and asked again."""
         fleet = self._fleet()
         gates, pulls = ci_watches(fleet), pr_watches(fleet)
-        numbers = sorted({watch.pr_number for watch in (*gates, *pulls)})
+        numbers = sorted({gate.pr_number for gate in gates} | {pull.pr_number for pull in pulls})
         if not numbers:
             self._failures = 0
             return
