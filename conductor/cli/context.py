@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from schemas.config import Config
 from schemas.errors import BadInput, Unavailable
 from schemas.text import one_line
+
+if TYPE_CHECKING:
+    from schemas.config import Config
 
 ROOT_VARIABLE = "TASKMAESTRO_ROOT"
 FOLDER = ".taskmaestro"
@@ -76,6 +76,10 @@ def load_config(root: Path) -> Config:
 
     Raises ``BadInput`` that lists every fault with its line, ``Unavailable`` where the file cannot be read.
     """
+    from pydantic import ValidationError
+
+    from schemas.config import Config
+
     path = root / FOLDER / CONFIG
     try:
         text = path.read_bytes().decode("utf-8")
