@@ -32,14 +32,14 @@ SECTIONS: dict[str, dict[str, Verb]] = {
     "Set up and run": {
         "doctor": Verb("conductor.cli.doctor:command", "Say what is missing, and which command installs it here"),
         "init": Verb("conductor.cli.init:command", "Detect the project and write .taskmaestro/config.toml"),
-        "up": Verb("conductor.cli.up:command", "Make worktrees and panes, start the agents and the conductor"),
-        "conduct": Verb("conductor.cli.conduct:command", "Run the conductor in this terminal"),
-        "attach": Verb("conductor.cli.attach:command", "Show the panes"),
-        "stop": Verb("conductor.cli.stop:command", "End the conductor and the agents; worktrees stay"),
-        "cleanup": Verb("conductor.cli.cleanup:command", "Remove worktrees without losing work"),
+        "up": Verb("conductor.cli.up:up", "Bring worktrees, panes, agents, tasks and the conductor about"),
+        "conduct": Verb("conductor.cli.conduct:conduct", "Run the conductor in the foreground"),
+        "attach": Verb("conductor.cli.attach:attach", "Attach this terminal to the panes"),
+        "stop": Verb("conductor.cli.stop:stop", "End the conductor (and the agents)"),
+        "cleanup": Verb("conductor.cli.cleanup:cleanup", "Remove worktrees and panes; never loses work"),
     },
     "Look": {
-        "status": Verb("conductor.cli.status:command", "Show every pane: status, cycle, pull request, what is awaited"),
+        "status": Verb("conductor.cli.status:status", "Show every pane: status, cycle, pull request, what is awaited"),
         "explain": Verb("conductor.cli.explain:command", "Say why a pane is where it is, and what would move it"),
         "journal": Verb("conductor.cli.journal:command", "Show what happened, oldest first"),
         "replay": Verb("conductor.cli.replay:command", "Rebuild the states from the journal and compare them"),
@@ -49,7 +49,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
         "assign": Verb("conductor.cli.assign:command", "Give a pane a task"),
         "decide": Verb("conductor.cli.decide:command", "Decide where a pane waits for a person"),
         "issue": Verb("conductor.cli.issue:issue", "File and read issues"),
-        "pr": Verb("conductor.cli.pr:pr", "Work with pull requests, whatever the forge"),
+        "pr": Verb("conductor.cli.pr:pr", "Open, read, check, review and close pull requests"),
     },
     "For workers, in their pane": {
         "report": Verb(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,7 +23,7 @@ from schemas.text import one_line
 @click.command(name="status")
 @click.option("--exit-code", is_flag=True, help="End with 4 where a pane needs a person.")
 @read_options
-def command(*, exit_code: bool, as_json: bool, jq: str | None, silent: bool) -> int:
+def status(*, exit_code: bool, as_json: bool, jq: str | None, silent: bool) -> int:
     """Show every pane: status, cycle, pull request, what is awaited.
 
     A pane that needs a person is listed below the table with the whole message. JSON has the objects
@@ -62,14 +61,14 @@ def read_states(layout: Layout) -> tuple[list[dict[str, Any]], list[Fault]]:
     states: list[dict[str, Any]] = []
     faults: list[Fault] = []
     try:
-        names = [name for name in os.listdir(layout.panes) if name.endswith(".json") and name[:-5].isdigit()]
+        files = [path for path in layout.panes.iterdir() if path.suffix == ".json" and path.stem.isdigit()]
     except FileNotFoundError:
         return states, faults
     except OSError as fault:
         raise Unavailable(f"{layout.panes}: {fault.strerror}", "Make the folder readable for this user.") from None
-    for name in sorted(names, key=lambda name: int(name[:-5])):
+    for path in sorted(files, key=lambda path: int(path.stem)):
         try:
-            states.append(read_state(layout.panes / name))
+            states.append(read_state(path))
         except FileNotFoundError:
             continue  # the pane was removed in between
         except Fault as fault:

@@ -1,17 +1,21 @@
 """What ``conduct`` shows: a live table on a terminal, plain lines elsewhere; both take the same calls.
 
-The table is drawn again only when something changed: no thread wakes up for it.
+The calls only leave word and return: a thread of its own draws, so that a slow or stopped terminal never holds the
+conductor up. It sleeps until something changed; the table is drawn again only then.
 """
 
 from __future__ import annotations
 
 import io
+import os
+import queue
 import re
+import socket
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, Self, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -19,32 +23,16 @@ from rich.text import Text
 
 from conductor.core.state import Fleet
 from conductor.core.watches import awaited
-from conductor.dashboard.narrate import Said
+from conductor.dashboard.narrate import Narrator, Said, by_rule
 from conductor.dashboard.rows import Row, clock, row_of
 from conductor.dashboard.table import rich_table
+from schemas.journal import JournalLine
 from schemas.text import clean, one_line
 
 _ATTENTION_LINES = 5
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-
-
-class Display(Protocol):
-    """Where the conductor shows what happens. Calls may come from any thread."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def update(self, fleet: Fleet, conductor: Mapping[str, Any] | None = None) -> None:
-        """The states as of now, and who conducts (``pid``, ``host``, ``since``)."""
-
-    def line(self, text: str, *, at: datetime | None = None, pane: int | None = None) -> None:
-        """Something happened."""
-
-    def said(self, said: Said) -> None:
-        """A journal line happened; what only the curious want is left out."""
+_LAST_WORDS = 5.0
+"""Seconds for which the end waits for what is still to be drawn."""
 
 
 def rows_of(fleet: Fleet, *, now: datetime | None = None) -> list[Row]:
@@ -74,41 +62,125 @@ def event_line(text: str, at: datetime | None, pane: int | None) -> str:
     return f"{clock(at or datetime.now().astimezone())} {where:<7} {one_line(text, 500)}"
 
 
-class LiveTable:
-    """The table at the bottom of the terminal, events above it."""
+Lines = Sequence[tuple[JournalLine, str]]
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-        self._shown: tuple[object, ...] | None = None
-        self._lock = threading.Lock()
+
+class _Drawn:
+    """Takes word from any thread and draws it in its own. Subclasses draw ``_print`` and ``_redraw``."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Said | str | tuple[Lines, Fleet] | Fleet | None] = queue.SimpleQueue()
+        self._narrator: Narrator | None = None
+        self._thread = threading.Thread(target=self._run, name="display", daemon=True)
 
     def __enter__(self) -> Self:
-        self._live.start()
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._queue.put(None)
+        self._thread.join(timeout=_LAST_WORDS)
+
+    def said(self, text: str) -> None:
+        """A message for people, as it is: it may have several lines."""
+        self._queue.put(text)
+
+    line = said
+
+    def changed(self, lines: Lines, fleet: Fleet) -> None:
+        """These lines were journalled, each with the rule that took it; ``fleet`` is the state after them."""
+        self._queue.put((lines, fleet))
+
+    def update(self, fleet: Fleet) -> None:
+        """The states as of now."""
+        self._queue.put(fleet)
+
+    def _run(self) -> None:
+        while True:
+            batch = [self._queue.get()]
+            while not self._queue.empty():
+                batch.append(self._queue.get())
+            fleet: Fleet | None = None
+            for item in batch:
+                if isinstance(item, str):
+                    self._print(message_lines(item, datetime.now().astimezone()))
+                elif isinstance(item, Fleet):
+                    fleet = item
+                elif isinstance(item, tuple):
+                    fleet = self._tell(*item)
+            if fleet is not None:
+                self._redraw(fleet)
+            if None in batch:
+                return
+
+    def _tell(self, lines: Lines, fleet: Fleet) -> Fleet:
+        for line, rule in lines:
+            said = by_rule(line, rule) if self._narrator is None else self._narrator.tell(line)
+            if not said.minor:
+                self._print([event_line(said.text, said.at, said.pane)])
+        self._narrator = Narrator(fleet)
+        return fleet
+
+    def _print(self, lines: Sequence[str]) -> None:
+        raise NotImplementedError
+
+    def _redraw(self, fleet: Fleet) -> None:
+        raise NotImplementedError
+
+
+class LiveTable(_Drawn):
+    """The table at the bottom of the terminal, events above it."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        super().__init__()
+        self.console = console or Console()
+        self._live = Live(console=self.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._shown: object = None
+        self._conductor = {"pid": os.getpid(), "host": socket.gethostname()}
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return super().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, value, trace)
         self._live.stop()
 
-    def update(self, fleet: Fleet, conductor: Mapping[str, Any] | None = None) -> None:
-        rows = rows_of(fleet)
+    def _print(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.console.print(Text(line), style="red" if line.startswith(" ") else None)
+
+    def _redraw(self, fleet: Fleet) -> None:
         size = self.console.size
-        now = (rows, headline(conductor), size)
-        with self._lock:
-            if now == self._shown:
-                return
+        now = (rows := rows_of(fleet), size)
+        if now != self._shown:
             self._shown = now
-            self._live.update(live_view(rows, conductor, size.width), refresh=True)
+            self._live.update(live_view(rows, self._conductor, size.width), refresh=True)
 
-    def line(self, text: str, *, at: datetime | None = None, pane: int | None = None) -> None:
-        with self._lock:
-            self.console.print(Text(event_line(text, at, pane)), soft_wrap=False)
 
-    def said(self, said: Said) -> None:
-        if not said.minor:
-            self.line(said.text, at=said.at, pane=said.pane)
+class PlainLines(_Drawn):
+    """Events as lines on a stream; no table is drawn there."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def _print(self, lines: Sequence[str]) -> None:
+        self._stream.write("".join(f"{line}\n" for line in lines))
+        self._stream.flush()
+
+    def _redraw(self, fleet: Fleet) -> None:
+        """The lines tell what changed."""
+
+
+def message_lines(text: str, at: datetime) -> list[str]:
+    """A message with its time; what it has beyond the first line is indented."""
+    first, *rest = clean(text).strip().splitlines() or [""]
+    return [f"{clock(at)} {first}", *(f"         {line}" for line in rest)]
 
 
 def live_view(rows: Sequence[Row], conductor: Mapping[str, Any] | None, width: int) -> RenderableType:
@@ -119,40 +191,17 @@ def live_view(rows: Sequence[Row], conductor: Mapping[str, Any] | None, width: i
     return Group(rule, rich_table(rows, width, message_lines=_ATTENTION_LINES))
 
 
-class PlainLines:
-    """Events as lines on a stream; the table is not drawn there."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stream.flush()
-
-    def update(self, fleet: Fleet, conductor: Mapping[str, Any] | None = None) -> None:
-        """States are not drawn here: the lines tell what changed."""
-
-    def line(self, text: str, *, at: datetime | None = None, pane: int | None = None) -> None:
-        with self._lock:
-            self._stream.write(event_line(text, at, pane) + "\n")
-            self._stream.flush()
-
-    def said(self, said: Said) -> None:
-        if not said.minor:
-            self.line(said.text, at=said.at, pane=said.pane)
-
-
 def svg(
     fleet: Fleet, lines: Sequence[Said] = (), conductor: Mapping[str, Any] | None = None, *, width: int = 110
 ) -> str:
     """A picture of these lines with the table below, as ``conduct`` shows them; no font is fetched for it."""
     console = Console(
-        record=True, width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor", legacy_windows=False
+        record=True,
+        width=width,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+        legacy_windows=False,
     )
     for said in lines:
         if not said.minor:

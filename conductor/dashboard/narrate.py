@@ -5,7 +5,6 @@ The narrator folds the events itself, so that what it says of a line is exactly 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -45,18 +44,15 @@ class Narrator:
             return Said(line.seq, line.at, line.pane, one_line(line.text, 500), "note", False)
         return self._result(line)
 
-    def tell_all(self, lines: Iterable[JournalLine]) -> Iterator[Said]:
-        """Many lines in words."""
-        for line in lines:
-            yield self.tell(line)
-
     def _result(self, line: ResultLine) -> Said:
         if line.event is not None:
             text, rule, minor = self._event(line.event)
             return Said(line.seq, line.at, line.pane, text, rule, minor)
         how = {"done": "done", "failed": "FAILED", "dropped": "not done"}[line.outcome]
         detail = f" ({one_line(line.detail)})" if line.detail else ""
-        return Said(line.seq, line.at, line.pane, f"{how}: {_named(line.effect)}{detail}", "result", line.outcome != "failed")
+        return Said(
+            line.seq, line.at, line.pane, f"{how}: {_named(line.effect)}{detail}", "result", line.outcome != "failed"
+        )
 
     def _event(self, event: Event) -> tuple[str, str, bool]:
         before = self.fleet
@@ -69,6 +65,15 @@ class Narrator:
         text += change(before.panes.get(event.pane), self.fleet.panes.get(event.pane))
         unchanged = self.fleet is before and not effects
         return text, rule, unchanged and rule != "ignored"
+
+
+def by_rule(line: JournalLine, rule: str) -> Said:
+    """A line in words where the state before it is not known: by the rule that took it."""
+    event = line.event if isinstance(line, EventLine | ResultLine) else None
+    if event is None:
+        return Narrator().tell(line)
+    detail = details(event)
+    return Said(line.seq, line.at, event.pane or None, f"{rule}: {detail}" if detail else rule, rule, False)
 
 
 def change(before: Pane | None, after: Pane | None) -> str:
