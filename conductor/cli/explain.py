@@ -16,7 +16,7 @@ from conductor.core.watches import awaited
 from conductor.dashboard.narrate import change
 from conductor.dashboard.outlook import choices, moves
 from conductor.dashboard.rows import clock
-from conductor.dashboard.words import KINDS, RULES, details, effect_words, short
+from conductor.dashboard.words import RULES, details, effect_words, short
 from conductor.layout import Layout
 from schemas.errors import BadInput, NotSo
 from schemas.events import Event
@@ -132,7 +132,7 @@ class Story:
                 for one in shown
             ],
             "awaiting": awaited(pane) if pane else None,
-            "moves": [move._asdict() for move in moves(pane)] if pane else [],
+            "moves": [move._asdict() for move in moves(pane, self.fleet.policy)] if pane else [],
             "decisions": [choice._asdict() for choice in choices(pane, self.fleet.policy)] if pane else [],
         }
 
@@ -162,30 +162,29 @@ class Story:
             lines.append(f"It needs a person ({pane.attention.reason}):")
             lines += [f"    {line}" for line in pane.attention.message.splitlines() if line.strip()]
         lines.append(f"Awaited: {awaited(pane)}.")
-        return [*lines, *self._choices(pane), *_moves(pane)]
+        return [*lines, *self._choices(pane), *self._moves(pane)]
 
     def _choices(self, pane: Pane) -> list[str]:
         lines = []
         for choice in choices(pane, self.fleet.policy):
-            words = " ".join(part for part in (choice.verb, choice.needs) if part)
+            words = f"taskmaestro decide {pane.index} {choice.verb}" + (f" {choice.needs}" if choice.needs else "")
             if choice.why_not:
-                lines.append(f"    {words}: not now. {one_line(choice.why_not.partition('not done: ')[2])}")
+                lines.append(f"    not {choice.verb}: {one_line(choice.why_not)}")
             else:
-                lines.append(f"    taskmaestro decide {pane.index} {words} --why TEXT: {choice.doc}")
+                lines.append(f"    {words} --why TEXT: {choice.means}")
         return ["A person can decide:", *lines] if lines else []
+
+    def _moves(self, pane: Pane) -> list[str]:
+        lines = []
+        for move in moves(pane, self.fleet.policy):
+            where = move.status if move.status != pane.status else "stays"
+            where += f", cycle {move.review_cycle}" if move.review_cycle != pane.review_cycle else ""
+            reason = pane.attention.reason if pane.attention else None
+            where += f", needs a person ({move.attention})" if move.attention not in (None, reason) else ""
+            lines.append(f"    {move.when} → {where}: {move.means}")
+        return ["What would move it:", *lines] if lines else ["Nothing would move it."]
 
 
 def _ended(done: Done) -> str:
     how = {None: "to do", "begun": "begun", "done": "did", "failed": "FAILED", "dropped": "left out"}[done.outcome]
     return f"{how}: {done.words}{f' ({done.detail})' if done.detail else ''}"
-
-
-def _moves(pane: Pane) -> list[str]:
-    lines: list[str] = []
-    kind = ""
-    for move in moves(pane):
-        if move.kind != kind:
-            kind = move.kind
-            lines.append(f"    when {KINDS.get(kind, kind)}:")
-        lines.append(f"        → {' or '.join(move.to)}: {move.rule} ({move.doc})")
-    return ["What would move it:", *lines] if lines else ["Nothing would move it."]

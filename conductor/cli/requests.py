@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from conductor import inbox
 from conductor.cli.reading import Tail
+from conductor.core.cycle import apply
 from conductor.core.memory import Memory
 from conductor.core.state import Pane
 from conductor.dashboard.narrate import change
@@ -36,12 +37,19 @@ class Taken(NamedTuple):
 
 
 def ask(layout: Layout, event: UserDecided | TaskGiven) -> tuple[bool, Taken | None]:
-    """Leave the event for the conductor. Answers whether one is at work, and what it made of the event within 5 s."""
+    """Leave the event for the conductor. Answers whether one is at work, and what it made of the event within 5 s.
+
+    Where none is at work, an event that the rules would refuse is not left at all.
+    """
     if event.request is None:
         raise ValueError("a request needs its id, or it could be taken twice")
     tail, memory = Tail(layout.journal), Memory()
     for _, line in tail.parsed():
         memory.take(line)
+    if holder(layout.lock) is None:
+        refused = _refused_now(memory, event)
+        if refused is not None:
+            return False, refused
     inbox.put(layout.inbox, event.request, [event])
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -54,6 +62,14 @@ def ask(layout: Layout, event: UserDecided | TaskGiven) -> tuple[bool, Taken | N
         if time.monotonic() >= deadline:
             return True, None
         time.sleep(0.03)
+
+
+def _refused_now(memory: Memory, event: UserDecided | TaskGiven) -> Taken | None:
+    _fleet, effects, rule = apply(memory.fleet, event)
+    if rule not in REFUSALS and rule != "ignored":
+        return None
+    said = next((effect.message for effect in effects if isinstance(effect, Report)), RULES[rule])
+    return Taken(rule, said, True, memory.fleet.panes.get(event.pane))
 
 
 def _take(memory: Memory, line: JournalLine, request: str) -> Taken | None:

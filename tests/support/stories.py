@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 from conductor.core.memory import Memory
 from conductor.core.state import Pane
@@ -145,9 +146,7 @@ class Run:
         self._stamps += 1
         result = Result.model_validate({"status": status, **fields})
         return self.event(
-            ResultSeen(
-                pane=index, at=self.tick(), result=result, digest=f"d{self._stamps}", stamp=f"s{self._stamps}"
-            )
+            ResultSeen(pane=index, at=self.tick(), result=result, digest=f"d{self._stamps}", stamp=f"s{self._stamps}")
         )
 
     def claim_holds(self, index: int, number: int, head: str, *, replies: int = 0) -> str:
@@ -169,7 +168,7 @@ class Run:
         )
         return self.event(PrInspected(pane=index, at=self.tick(3), claim_id=claim.claim_id, facts=facts))
 
-    def ci(self, index: int, state: CheckState = CheckState.PASSED) -> str:
+    def ci(self, index: int, state: Literal[CheckState.PASSED, CheckState.FAILED] = CheckState.PASSED) -> str:
         """CI of the gate's head is read. Answers the rule."""
         gate = self.pane(index).gate
         assert gate is not None
