@@ -114,7 +114,7 @@ def script() -> dict[str, Any]:
                             *("--body", _body(2, "- [x] `rounded` rounds half up: test_rounded.py")),
                         ]
                     },
-                    {"report": {"status": "success"}},
+                    {"report": {"kind": "success"}},
                 ],
             },
             {

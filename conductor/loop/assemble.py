@@ -13,6 +13,7 @@ from conductor.git.worktrees import GitWorktrees
 from conductor.layout import Layout
 from conductor.loop.conductor import Outside
 from conductor.panes.agents import agent_kinds
+from conductor.panes.receipts import Receipts
 from conductor.panes.tmux import TmuxPanes, session_name
 from conductor.ports import Forge, Notifier, Worktrees
 from conductor.review.runner import StepsReviewer
@@ -35,6 +36,7 @@ def panes_of(layout: Layout, config: Config) -> TmuxPanes:
 
 def outside_of(layout: Layout, config: Config) -> Outside:
     """Everything that a conductor of this repository works with."""
+    receipts = Receipts(layout.receipts)
     forge = open_forge(config, layout.root)
     worktrees = GitWorktrees(layout.root, config)
     return Outside(
@@ -44,6 +46,7 @@ def outside_of(layout: Layout, config: Config) -> Outside:
         kinds=agent_kinds(config),
         reviewer=StepsReviewer(worktrees, forge, config, layout.root),
         inspect=_Inspector(layout, forge, worktrees),
+        received=lambda index, message: receipts.find(index, message) is not None,
         notifiers=_notifiers(),
     )
 

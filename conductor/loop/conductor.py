@@ -43,6 +43,8 @@ class Outside:
     kinds: Mapping[str, AgentKind]
     reviewer: Reviewer
     inspect: Inspect
+    received: Callable[[int, str], bool]
+    """Whether the pane with this index recorded a receipt for this message."""
     notifiers: Sequence[Notifier] = ()
 
 
@@ -80,10 +82,9 @@ class Conductor:
             layout,
             outside.panes,
             outside.kinds,
+            received=outside.received,
             place_of=lambda index: place_in(self.engine.fleet, index),
             known_idle=lambda pane_id: self.supervisor.known_idle(pane_id),
-            agent_args=self._agent_args,
-            environment=self._agent_env,
         )
         self.reviewer = PaneReviewer(
             layout,
@@ -215,15 +216,6 @@ class Conductor:
         path.replace(self.layout.quarantine / path.name)
         self.engine.note(str(fault))
         self.listeners.said(str(fault))
-
-    def _agent_args(self, name: str) -> tuple[str, ...]:
-        found = self.config.agents.get(name)
-        return found.args if found is not None else ()
-
-    def _agent_env(self, index: int) -> Mapping[str, str]:
-        pane = self.engine.fleet.panes.get(index)
-        found = self.config.agents.get(pane.agent) if pane is not None else None
-        return found.env if found is not None else {}
 
 
 def _bound(line: JournalLine) -> bool:
