@@ -1,4 +1,4 @@
-"""The journal: append-only, fsynced, the conductor's only memory; and the lock that keeps it to one conductor.
+"""The journal: append-only, fsynced, the conductor's only memory.
 
 A line counts when its newline is on the disk. A torn last line (power cut, kill in the middle of a write) is moved
 aside and reported at the next start; a line that cannot be read anywhere else stops the start, since a state rebuilt
@@ -8,8 +8,6 @@ without it would be a guess.
 from __future__ import annotations
 
 import errno
-import fcntl
-import json
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -19,6 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from conductor.lock import ConductorLock, holder
 from schemas.errors import BadInput, Fault, Unavailable
 from schemas.journal import JOURNAL_LINE, JournalLine
 from schemas.text import one_line
@@ -161,58 +160,4 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-class ConductorLock:
-    """``state/conductor.lock``: held by the one live conductor; the kernel lets go of it when that one dies.
-
-    The file says who holds it. A second conductor is refused, naming the first one's pid and host.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._fd = -1
-
-    def acquire(self) -> None:
-        """Take the lock or raise ``Unavailable`` that names the holder."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
-            held = holder(self.path) or {}
-            raise Unavailable(
-                f"another conductor runs on this repository: pid {held.get('pid', '?')} on {held.get('host', '?')}",
-                "`taskmaestro attach` shows it; `taskmaestro stop` ends it.",
-            ) from None
-        facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps(facts).encode(), 0)
-        os.fsync(fd)
-        self._fd = fd
-
-    def release(self) -> None:
-        if self._fd >= 0:
-            os.ftruncate(self._fd, 0)
-            os.close(self._fd)
-            self._fd = -1
-
-
-def holder(path: Path) -> dict[str, Any] | None:
-    """Who holds the lock now: ``pid``, ``host``, ``since``; None where nobody does."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raw = os.pread(fd, 4096, 0)
-            try:
-                facts = json.loads(raw)
-            except ValueError:
-                facts = {}
-            return facts if isinstance(facts, dict) else {}
-        return None
-    finally:
-        os.close(fd)
+__all__ = ["ConductorLock", "Journal", "JournalFullError", "holder", "read"]
