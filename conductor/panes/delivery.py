@@ -27,6 +27,7 @@ DIALOGS = frozenset({"permission", "trust"})
 _REREAD = 0.25
 _RECEIPT_POLL = 0.02
 _HISTORY = 300
+_IMAGE_ROWS = 8
 _BLANKS = re.compile(r"\s+")
 
 
@@ -343,39 +344,52 @@ class _Attempt:
             return Delivery(
                 "delivered", f"its input line is empty and it is busy{self._note}", reading.screen.tail()
             )
-        deep = reading if reading.above(self._start_mark) else self._read(_HISTORY)
-        if deep is not None and not self._shown(deep) and deep.above(self._start_mark):
+        if reading.above(self._start_mark):
             return Delivery(
                 "delivered", f"the line stands above its input line{self._note}", reading.screen.tail()
             )
         return None
+
+    def _in_scrollback(self) -> bool:
+        """The line stands in the scrollback, and not as an image of the input line.
+
+        Programs that clear the screen to draw it anew leave such images there.
+        """
+        reading = self._read(_HISTORY)
+        if reading is None:
+            return False
+        lines = reading.screen.lines
+        for number, line in enumerate(lines):
+            if self._start_mark not in squashed(line):
+                continue
+            images = (
+                self._agent.composer(Screen(lines[: number + below], reading.screen.title))
+                for below in range(1, _IMAGE_ROWS)
+            )
+            if not any(self._start_mark in squashed(image or "") for image in images):
+                return True
+        return False
 
     def find(self) -> Delivery | None:
         """What became of the prompt; see ``Panes.find_delivery``. A line that still stands is submitted now."""
         done = self._receipt()
         if done is not None:
             return done
-        reading = self._read(_HISTORY)
+        reading = self._read()
         if reading is None:
             return None
         if self._start_mark in squashed(reading.row.info.start_command):
             return Delivery("delivered", "it was on the command line that started the agent")
-        if (
-            not reading.ended
-            and reading.composer is not None
-            and self._start_mark in squashed(reading.composer)
-        ):
-            blocked = self._blocked(reading)
-            return blocked or self._submit(time.monotonic())
-        if reading.state.name in DIALOGS and reading.composer is None and not reading.above(self._start_mark):
+        stands = reading.composer is not None and self._start_mark in squashed(reading.composer)
+        if stands and not reading.ended:
+            return self._blocked(reading) or self._submit(time.monotonic())
+        if self._in_scrollback():
+            return Delivery("delivered", "the line stands in its scrollback", reading.screen.tail())
+        if reading.state.name in DIALOGS:
             # The dialog hides the input line; what stands there shows again after it.
             return Delivery(
                 "queued", f"a {reading.state.name} dialog hides its input line", reading.screen.tail()
             )
-        if reading.above(self._start_mark) and (
-            reading.composer is not None or not reading.holds(self._end_mark)
-        ):
-            return Delivery("delivered", "the line stands in its scrollback", reading.screen.tail())
         return None
 
     def say(self, mark: str) -> bool:

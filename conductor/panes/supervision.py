@@ -53,7 +53,8 @@ class Watcher:
         tmux.on_connect = activity.connected
         tmux.on_notice = self._notice
         tmux.on_lost = self._gone_deaf
-        tmux.subscriptions[_DEAD] = "%*:#{pane_dead}"
+        # With the pid, so that one that was started again and ended within the second is told of too.
+        tmux.subscriptions[_DEAD] = "%*:#{pane_dead} #{pane_pid}"
 
     def start(self, on_change: Callable[[str, str], None]) -> None:
         """Watch from now on. Panes that are quiet already are told of as quiet once, after the usual time."""
@@ -72,6 +73,7 @@ class Watcher:
             for pane_id in pane_ids:
                 self._panes[pane_id] = False
                 self._noisy.add(pane_id)
+            self._check = True
             self._wake.notify()
 
     def forget(self, pane_id: str) -> None:
