@@ -1,7 +1,8 @@
 """Watching panes without polling: output from the control client, ends by a subscription, quiet by one timer.
 
-No timer runs while every pane is quiet. tmux tells of a pane's output, and once a second of a changed ``pane_dead``;
-for a pane that went away it only says that its window changed, so the list of panes is read then.
+No timer runs while every pane is quiet. tmux tells of a pane's output, and once a second of a changed
+``pane_dead``; for a pane that went away it only says that its window changed, so the list of panes is read
+then.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _RETRY = 1.0
 
 
 class Watcher:
-    """Tells ``on_change`` of output after quiet, of quiet, of dead and of gone panes; on one thread of its own.
+    """Tells ``on_change`` of output after quiet, of quiet, of dead and of gone panes; on one thread of its
+    own.
 
     ``known`` answers our panes that are there now, and whether each is dead.
     """

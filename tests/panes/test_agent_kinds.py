@@ -98,16 +98,16 @@ def test_a_command_that_cannot_work_is_told_in_the_configuration_s_words(setting
 
 RULE = "─" * 20
 SCRIPTED = [
-    (("hello", RULE, "❯ ", RULE), "scripted: idle", "idle", ""),
-    (("hello", RULE, "❯ draft", RULE), "scripted: idle", "idle", "draft"),
-    (("hello", RULE, "❯"), "scripted: busy", "busy", ""),
+    (("hello", RULE, "\u276f ", RULE), "scripted: idle", "idle", ""),
+    (("hello", RULE, "\u276f draft", RULE), "scripted: idle", "idle", "draft"),
+    (("hello", RULE, "\u276f"), "scripted: busy", "busy", ""),
     (("run it?", "Allow this? (y/n)"), "scripted: asks", "permission", None),
-    (("Do you trust the files in this folder?", "❯ 1. No", "  2. Yes"), "scripted: asks", "trust", None),
-    (("Do you trust the files in this folder?", "  1. No", "❯ 2. Yes"), "scripted: asks", "trust", None),
-    (("Error: 529", RULE, "❯ "), "scripted: idle", "error", ""),
-    (("Usage limit reached, resets at 09:15", RULE, "❯ "), "scripted: idle", "limit", ""),
-    (("> it said: Allow this? (y/n)", "Allow this? (y/n)", RULE, "❯ "), "scripted: idle", "idle", ""),
-    (("Error: old", "all is well", RULE, "❯ "), "scripted: idle", "idle", ""),
+    (("Do you trust the files in this folder?", "\u276f 1. No", "  2. Yes"), "scripted: asks", "trust", None),
+    (("Do you trust the files in this folder?", "  1. No", "\u276f 2. Yes"), "scripted: asks", "trust", None),
+    (("Error: 529", RULE, "\u276f "), "scripted: idle", "error", ""),
+    (("Usage limit reached, resets at 09:15", RULE, "\u276f "), "scripted: idle", "limit", ""),
+    (("> it said: Allow this? (y/n)", "Allow this? (y/n)", RULE, "\u276f "), "scripted: idle", "idle", ""),
+    (("Error: old", "all is well", RULE, "\u276f "), "scripted: idle", "idle", ""),
     (("$ ",), "", "unknown", None),
     ((), "", "unknown", None),
 ]
@@ -125,8 +125,8 @@ def test_the_scripted_agent_s_screen(
 
 def test_a_paste_placeholder_is_seen_in_the_input_line_only() -> None:
     kind = ScriptedAgent(AgentConfig())
-    assert kind.placeholder(Screen(("❯ [Pasted text #1]",)))
-    assert not kind.placeholder(Screen(("[Pasted text #1]", "❯ ")))
+    assert kind.placeholder(Screen(("\u276f [Pasted text #1]",)))
+    assert not kind.placeholder(Screen(("[Pasted text #1]", "\u276f ")))
 
 
 def test_a_program_is_found_on_the_path_of_its_environment(tmp_path: Path) -> None:
