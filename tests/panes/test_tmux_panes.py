@@ -1,9 +1,12 @@
-"""Sessions, windows and panes on real tmux: found again, never doubled, exact, whatever the user's settings are."""
+"""Sessions, windows and panes on real tmux: found again, never doubled, exact, whatever the user's settings
+are.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -27,7 +30,9 @@ def plain(index: int, folder: Path, *argv: str, **env: str) -> PaneSpec:
 
 
 def geometry(bench: Bench) -> dict[str, tuple[int, ...]]:
-    text = bench.tmux("list-panes", "-a", "-F", "#{pane_id} #{pane_top} #{pane_left} #{pane_width} #{window_width}")
+    text = bench.tmux(
+        "list-panes", "-a", "-F", "#{pane_id} #{pane_top} #{pane_left} #{pane_width} #{window_width}"
+    )
     return {line.split()[0]: tuple(map(int, line.split()[1:])) for line in text.splitlines()}
 
 
@@ -89,7 +94,9 @@ def test_a_pane_whose_program_was_never_started_is_started_in_its_place(bench: B
     assert bench.panes.info(orphan).pid > 0  # type: ignore[union-attr]
 
 
-def test_a_dead_pane_shows_its_exit_status_and_is_started_again_in_place(bench: Bench, tmp_path: Path) -> None:
+def test_a_dead_pane_shows_its_exit_status_and_is_started_again_in_place(
+    bench: Bench, tmp_path: Path
+) -> None:
     pane_id = bench.up(plain(1, tmp_path, "sh", "-c", "exit 7"))[1]
     info = wait_until(lambda: (i := bench.panes.info(pane_id)) and i.dead and i)
     assert info.exit_status == 7
@@ -130,9 +137,8 @@ def test_the_program_runs_in_exactly_this_folder_with_exactly_these_words(
     folder = tmp_path / name
     folder.mkdir()
     out = tmp_path / "out.json"
-    code = (
-        "import json, os, sys; json.dump([os.getcwd(), sys.argv[2:], os.environ['V']], open(sys.argv[1], 'w')); input()"
-    )
+    said = "[os.getcwd(), sys.argv[2:], os.environ['V']]"
+    code = f"import json, os, sys; json.dump({said}, open(sys.argv[1], 'w')); input()"
     words = [name, "", "a\nb", "-x", "trailing;", "trailing\\;", "#{pane_id}", "*"]
     bench.up(plain(1, folder, sys.executable, "-S", "-c", code, str(out), *words, V=f"{name};"))
     wait_until(lambda: out.exists() and out.read_text().endswith("]"))
@@ -168,7 +174,9 @@ set-hook -g after-new-window "display-message hello"
 
 
 @pytest.mark.parametrize("extra", ["", "setw -g window-size manual\n"])
-def test_a_user_s_own_settings_do_not_get_in_the_way(bench: Bench, isolated: Path, tmp_path: Path, extra: str) -> None:
+def test_a_user_s_own_settings_do_not_get_in_the_way(
+    bench: Bench, isolated: Path, tmp_path: Path, extra: str
+) -> None:
     (isolated / ".tmux.conf").write_text(USER_CONFIG + extra)
     ids = bench.up(*[plain(n, tmp_path) for n in range(7)])
     assert bench.tmux("show-options", "-gv", "base-index") == "1"
@@ -193,9 +201,13 @@ def test_window_size_manual_set_later_does_not_end_the_user_s_server(bench: Benc
 
 def test_options_of_the_user_s_windows_are_left_alone(bench: Bench, tmp_path: Path) -> None:
     run_tmux(bench.socket, "new-session", "-d", "-s", "mine", "sleep 1000")
-    before = [bench.tmux("show-options", *flags) for flags in (("-g",), ("-gw",), ("-s",), ("-w", "-t", "=mine:"))]
+    before = [
+        bench.tmux("show-options", *flags) for flags in (("-g",), ("-gw",), ("-s",), ("-w", "-t", "=mine:"))
+    ]
     bench.up(plain(0, tmp_path), plain(1, tmp_path))
-    after = [bench.tmux("show-options", *flags) for flags in (("-g",), ("-gw",), ("-s",), ("-w", "-t", "=mine:"))]
+    after = [
+        bench.tmux("show-options", *flags) for flags in (("-g",), ("-gw",), ("-s",), ("-w", "-t", "=mine:"))
+    ]
     assert before == after
 
 
@@ -307,4 +319,4 @@ def test_a_layout_that_does_not_fit_is_none() -> None:
 
 def test_importing_the_module_does_not_load_libtmux() -> None:
     code = "import sys, conductor.panes.tmux; sys.exit('libtmux' in sys.modules)"
-    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
