@@ -47,9 +47,7 @@ def parse_markers(body: str) -> tuple[Marker, ...]:
     """The markers in a body, each on a line of its own. Whoever may write there can write one: ask for the
     author.
     """
-    return tuple(
-        Marker(found["review"], found["head"], int(found["cycle"])) for found in _MARKER.finditer(body)
-    )
+    return tuple(Marker(found["review"], found["head"], int(found["cycle"])) for found in _MARKER.finditer(body))
 
 
 def review_body(review: Review, ci_summary: str) -> str:

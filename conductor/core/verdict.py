@@ -48,9 +48,7 @@ def merge(
     """
     asked = {finding.fingerprint: finding for review in earlier for finding in review.findings}
     findings = [_with_deferral(finding, asked.get(finding.fingerprint)) for finding in _distinct(reports)]
-    findings.sort(
-        key=lambda f: (f.severity.rank, f.deferred is not None, f.fingerprint not in asked, f.path, f.line)
-    )
+    findings.sort(key=lambda f: (f.severity.rank, f.deferred is not None, f.fingerprint not in asked, f.path, f.line))
     not_run = tuple(r for r in reports if r.outcome == "could_not_run" and r.step not in advisory)
     return Merged(
         findings=tuple(findings),
@@ -77,12 +75,7 @@ def _distinct(reports: Iterable[StepReport]) -> list[Finding]:
 
 
 def _with_deferral(finding: Finding, before: Finding | None) -> Finding:
-    if (
-        before is None
-        or before.deferred is None
-        or finding.deferred is not None
-        or finding.severity.rank == 0
-    ):
+    if before is None or before.deferred is None or finding.deferred is not None or finding.severity.rank == 0:
         return finding
     return finding.model_copy(update={"deferred": before.deferred})
 

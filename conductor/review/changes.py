@@ -74,9 +74,7 @@ def _git(arguments: Sequence[str], checkout: Path, run: Run) -> Outcome:
 
 def _check(outcome: Outcome, what: str) -> None:
     if outcome.timed_out:
-        raise Unavailable(
-            f"git took more than {TIMEOUT:.0f} s for {what}", "Try again when the machine is less busy."
-        )
+        raise Unavailable(f"git took more than {TIMEOUT:.0f} s for {what}", "Try again when the machine is less busy.")
     if not outcome.ok:
         raise NotSo(f"git cannot read {what}: {one_line(outcome.tail(3), 300)}", "Fetch the base branch.")
     if outcome.truncated:

@@ -14,6 +14,5 @@ def detect(checkout: Path, root: Path) -> dict[str, DetectedCommand]:
     """
     found = battery.detect(checkout, root).commands
     return {
-        str(slot): DetectedCommand(command.argv, command.check, dict(command.env))
-        for slot, command in found.items()
+        str(slot): DetectedCommand(command.argv, command.check, dict(command.env)) for slot, command in found.items()
     }

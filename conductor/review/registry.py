@@ -86,6 +86,4 @@ def _make(point: EntryPoint, context: StepContext) -> Sequence[ReviewStep]:
         return tuple(point.load()(context))
     except Exception as fault:  # whatever a plug-in does: it must not take the other steps with it
         _log.exception("review step %s could not be made", point.name)
-        return (
-            BrokenStep(point.name, f"{point.value}: {type(fault).__name__}: {one_line(str(fault), 300)}"),
-        )
+        return (BrokenStep(point.name, f"{point.value}: {type(fault).__name__}: {one_line(str(fault), 300)}"),)

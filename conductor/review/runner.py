@@ -62,9 +62,7 @@ class StepsReviewer:
         try:
             packet = self._packet(request, checkout)
             time_limit = self._config.review.step_timeout + self._grace
-            reports = run_steps(
-                steps, packet, cancelled, parallel=self._config.review.parallel, time_limit=time_limit
-            )
+            reports = run_steps(steps, packet, cancelled, parallel=self._config.review.parallel, time_limit=time_limit)
         finally:
             self._drop(checkout)
         return self._conclude(request, reports, {step.name for step in steps if is_advisory(step)})
@@ -108,9 +106,7 @@ class StepsReviewer:
     def _conclude(self, request: ReviewRequest, reports: Sequence[StepReport], advisory: set[str]) -> Review:
         merged = merge(reports, request.earlier, advisory=advisory)
         if merged.verdict is None:
-            failed = "\n".join(
-                f"- {report.step}: {one_line(report.detail, 600)}" for report in merged.not_run
-            )
+            failed = "\n".join(f"- {report.step}: {one_line(report.detail, 600)}" for report in merged.not_run)
             raise NeedsPerson(
                 f"pull request #{request.pr_number} was not judged at {request.head[:12]}: nothing blocks "
                 f"it, but these steps could not run:\n{failed}",
@@ -219,9 +215,7 @@ class _Table:
             report = self._failed(number, str(fault))
         except Exception as fault:  # a step's defect must not take the other steps with it
             _log.exception("review step %s failed", self._steps[number].name)
-            report = self._failed(
-                number, f"defect in the step: {type(fault).__name__}: {one_line(str(fault), 300)}"
-            )
+            report = self._failed(number, f"defect in the step: {type(fault).__name__}: {one_line(str(fault), 300)}")
         with self._changed:
             if number in self._running:  # else it was given up
                 self._put(number, report)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from schemas.errors import BadInput, Unavailable
@@ -43,9 +43,7 @@ class ToolResult:
 class _Part(BaseModel):
     """A part of a log: unknown fields are ignored, names are camelCase."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="ignore", alias_generator=AliasGenerator(validation_alias=to_camel)
-    )
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
 
 class _Text(_Part):
@@ -206,9 +204,7 @@ def _of_sarif(log: SarifLog, checkout: Path, tool: str) -> Iterator[ToolResult]:
         name = one_line(run.tool.driver.name, 60) or tool
         _check_success(run, name)
         if run.results is None:
-            raise Unavailable(
-                f"{name} printed a run without results", "See what it says on its standard error."
-            )
+            raise Unavailable(f"{name} printed a run without results", "See what it says on its standard error.")
         for result in run.results:
             if _counts(result):
                 yield from _one(result, run, checkout, name)
@@ -256,9 +252,7 @@ def _one(result: _Result, run: _Run, checkout: Path, tool: str) -> Iterator[Tool
 def _rule(result: _Result, run: _Run) -> _Rule:
     reference = result.rule or _RuleReference()
     component = run.tool.driver
-    if reference.tool_component is not None and 0 <= reference.tool_component.index < len(
-        run.tool.extensions
-    ):
+    if reference.tool_component is not None and 0 <= reference.tool_component.index < len(run.tool.extensions):
         component = run.tool.extensions[reference.tool_component.index]
     index = result.rule_index if result.rule_index >= 0 else reference.index
     if 0 <= index < len(component.rules):

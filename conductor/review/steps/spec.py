@@ -94,9 +94,7 @@ class _Tree:
     def has_test(self, name: str) -> bool:
         pattern = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
         added = (line.text for change in self._changes for line in change.added)
-        return any(pattern.search(text) for text in added) or any(
-            pattern.search(text) for text in self._test_files()
-        )
+        return any(pattern.search(text) for text in added) or any(pattern.search(text) for text in self._test_files())
 
     def _test_files(self) -> list[str]:
         if self._tests is None:

@@ -68,9 +68,7 @@ class VerificationStep:
         work = _Work(self.context, checkout, packet, budget, cancelled, self.name)
         for name, command in commands.items():
             work.verify(name, command)
-        return budget.report(
-            self.name, problems=work.problems, findings=work.findings, detail="\n".join(work.notes)
-        )
+        return budget.report(self.name, problems=work.problems, findings=work.findings, detail="\n".join(work.notes))
 
     def _commands(self, checkout: Path) -> dict[str, ProjectCommand]:
         """The configured commands, or else the battery: its own settings over what is detected in the
@@ -82,9 +80,7 @@ class VerificationStep:
         return battery_commands(self.context.config.battery, self.context.detect(checkout, self.context.root))
 
 
-def battery_commands(
-    settings: BatteryConfig, detected: Mapping[str, DetectedCommand]
-) -> dict[str, ProjectCommand]:
+def battery_commands(settings: BatteryConfig, detected: Mapping[str, DetectedCommand]) -> dict[str, ProjectCommand]:
     """What the battery would run, in the form that changes no file where one is known.
 
     A configured command that is the detected one (``init`` writes those down) has that form too.
@@ -155,9 +151,7 @@ class _Work:
         """A command that mends files instead of failing has found something where it changed one."""
         for path in restore(self._checkout, self._context.run)[:MOST_FINDINGS]:
             message = f"`{shown}` changes this file: it was not run before the push"
-            self._add(
-                name, Severity.HIGH, Place(path, 1, message), "The next person who runs it commits the rest."
-            )
+            self._add(name, Severity.HIGH, Place(path, 1, message), "The next person who runs it commits the rest.")
 
     def _timed_out(self, name: str, shown: str, severity: Severity, outcome: Outcome) -> None:
         limit = f"{self._budget.seconds:.0f} s"
@@ -205,9 +199,7 @@ class _Work:
                 words = f"{test} fails" + (f": {message}" if message else "")
                 lines = [place.line for place in found if place.path == path]
                 if (self._checkout / path).is_file():
-                    yield Place(
-                        path, lines[0] if len(lines) == 1 else _line_of(self._checkout / path, test), words
-                    )
+                    yield Place(path, lines[0] if len(lines) == 1 else _line_of(self._checkout / path, test), words)
             return
         yield from sorted((p for p in found if p.message), key=lambda place: place.path not in self._changed)
 
