@@ -70,8 +70,10 @@ class LocalForgeConfig(Frozen):
     """``[forge.local]``"""
 
     path: str | None = None
+    login: str | None = Field(default=None, description="the acting login; default: git's user.email")
     checks: dict[str, Argv] = Field(default_factory=dict)
     check_timeout: float = Field(default=900.0, gt=0)
+    check_env: tuple[str, ...] = Field(default=(), description="more environment variables that checks may see")
 
 
 class ForgeConfig(Frozen):

@@ -48,7 +48,7 @@ class RunReview(PaneEffect):
 
 
 class PostReview(PaneEffect):
-    """Post a review once; ``marker`` stands hidden in the body. An approval is given only while ``head`` is the head."""
+    """Post a review once; ``marker`` stands hidden in the body. An approval needs ``head`` to be the head still."""
 
     kind: Literal["post_review"] = "post_review"
     review_id: str
@@ -79,6 +79,12 @@ class SendTask(PaneEffect):
     start: bool
     line: str
     text: str
+
+
+class StartAgent(PaneEffect):
+    """Start the agent in its pane without a task."""
+
+    kind: Literal["start_agent"] = "start_agent"
 
 
 class TakeBackTask(PaneEffect):
@@ -120,6 +126,7 @@ Effect = Annotated[
     | PostReview
     | WriteResult
     | SendTask
+    | StartAgent
     | TakeBackTask
     | Report
     | KeepBackup

@@ -50,6 +50,7 @@ class PaneBound(Happened):
     kind: Literal["pane_bound"] = "pane_bound"
     pane_id: str
     fresh: bool = Field(description="the pane was made anew, so no agent runs in it")
+    request: str | None = None
 
 
 class PaneRemoved(Happened):
@@ -60,7 +61,7 @@ class PaneRemoved(Happened):
 
 
 class TaskGiven(Happened):
-    """A person gave the pane a task. ``title`` and ``body`` are somebody's words, already cleaned of control characters."""
+    """A person gave the pane a task. ``title`` and ``body`` are somebody's words, cleaned of control characters."""
 
     kind: Literal["task_given"] = "task_given"
     issue: int | None = None

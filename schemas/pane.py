@@ -67,3 +67,5 @@ class PaneState(Frozen):
     agent: str | None = None
     attention: Attention | None = None
     updated_at: Moment
+    awaiting: str = Field(default="", description="in a few words: what would move the pane")
+    last_event: str = Field(default="", description="the rule that took the last event which concerned the pane")

@@ -19,7 +19,9 @@ from schemas.text import one_line
 
 MAX_BYTES = 1024 * 1024
 MAX_CYCLE = 99
-_PR_URL = re.compile(r"^https?://[^\s]+/(?:pull|pulls|merge_requests|pr)/(\d+)(?:[/?#].*)?$|^local://[^\s]+/pull/(\d+)$")
+_PR_URL = re.compile(
+    r"^https?://[^\s]+/(?:pull|pulls|merge_requests|pr)/(\d+)(?:[/?#].*)?$|^local://[^\s]+/pull/(\d+)$"
+)
 
 
 class ResultStatus(StrEnum):
@@ -87,7 +89,7 @@ class Result(Frozen):
 
 
 class ResultError(BadInput):
-    """RESULT.json that cannot be taken: ``place`` is ``line L column C`` or the field, ``expected`` what belongs there."""
+    """RESULT.json that cannot be taken: ``place`` is a line and column or a field, ``expected`` what belongs there."""
 
     def __init__(self, place: str, expected: str) -> None:
         super().__init__(f"RESULT.json, {place}: {expected}", "Write the file again; docs/contracts.md has its fields.")
@@ -129,7 +131,14 @@ def _no_constant(name: str) -> float:
 
 
 def _kind(value: Any) -> str:
-    names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
+    names = {
+        type(None): "null",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        str: "a string",
+        list: "a list",
+    }
     return names.get(type(value), "an object")
 
 
@@ -139,5 +148,9 @@ def _explain(fault: ValidationError) -> ResultError:
     message = one_line(str(first["msg"]).removeprefix("Value error, "))
     if first["type"] == "missing":
         message = "this field is required"
-    found = f", found {one_line(json.dumps(first['input'], default=str), 80)}" if first["loc"] and first["type"] != "missing" else ""
+    found = (
+        f", found {one_line(json.dumps(first['input'], default=str), 80)}"
+        if first["loc"] and first["type"] != "missing"
+        else ""
+    )
     return ResultError(f"field {place}" if first["loc"] else place, message + found)

@@ -1,0 +1,163 @@
+"""Rows about agents, deliveries and the machine: what reached the pane, who is silent, what could not be done."""
+
+from __future__ import annotations
+
+from conductor.core.cycle.moves import settle, want_person
+from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
+from conductor.core.state import Pane
+from schemas.config import CyclePolicy
+from schemas.events import (
+    AgentSeen,
+    EffectFailed,
+    ForgeBack,
+    ForgeFailed,
+    PaneDied,
+    TaskDelivered,
+    TaskQueued,
+    TaskStranded,
+)
+from schemas.pane import AttentionReason, Status
+
+_TROUBLE = {
+    "permission": "asks for leave",
+    "trust": "asks whether to trust the folder",
+    "limit": "has reached its usage limit",
+    "error": "shows an error",
+    "silent": "has been silent for too long",
+}
+
+
+def _other_task(pane: Pane, event: TaskDelivered | TaskQueued | TaskStranded, _policy: CyclePolicy) -> bool:
+    return pane.task is None or pane.task.task_id != event.task_id
+
+
+def _delivered(pane: Pane, _event: TaskDelivered, _policy: CyclePolicy) -> Outcome:
+    return _delivery(settle(pane, AttentionReason.UNRESPONSIVE), "delivered"), []
+
+
+def _queued(pane: Pane, _event: TaskQueued, _policy: CyclePolicy) -> Outcome:
+    return _delivery(pane, "queued"), []
+
+
+def _delivery(pane: Pane, how: str) -> Pane:
+    task = pane.task
+    if task is None or not task.open:
+        return pane
+    return pane.model_copy(update={"task": task.model_copy(update={"delivery": how})})
+
+
+def _stranded(pane: Pane, event: TaskStranded, _policy: CyclePolicy) -> Outcome:
+    shown = f"\nThe pane shows:\n{event.screen}" if event.screen else ""
+    return want_person(
+        _delivery(pane, "stranded"),
+        AttentionReason.UNRESPONSIVE,
+        f"Pane {pane.index}: the task {event.task_id} did not reach the agent: {event.reason}{shown}\n"
+        f"`taskmaestro attach` to look; `taskmaestro decide {pane.index} retry --why ...` sends it again.",
+        event.at,
+    )
+
+
+def _same_state(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
+    return pane.agent_state == event.state
+
+
+def _in_trouble(_pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
+    return event.state in _TROUBLE
+
+
+def _trouble(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
+    pane = pane.model_copy(update={"agent_state": event.state})
+    if pane.status is Status.DONE:
+        return pane, []
+    detail = f": {event.detail}" if event.detail else ""
+    return want_person(
+        pane,
+        AttentionReason.UNRESPONSIVE,
+        f"Pane {pane.index}: the agent {_TROUBLE[event.state]}{detail}. `taskmaestro attach` to look.",
+        event.at,
+    )
+
+
+def _seen(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
+    was_in_trouble = pane.agent_state in _TROUBLE
+    pane = pane.model_copy(update={"agent_state": event.state})
+    stranded = pane.task is not None and pane.task.delivery == "stranded"
+    if was_in_trouble and not stranded and event.state in ("idle", "busy"):
+        pane = settle(pane, AttentionReason.UNRESPONSIVE)
+    return pane, []
+
+
+def _died(pane: Pane, event: PaneDied, _policy: CyclePolicy) -> Outcome:
+    pane = pane.model_copy(update={"agent_state": "gone"})
+    if pane.status is Status.APPROVED:
+        return pane, []
+    return want_person(
+        pane,
+        AttentionReason.PANE_DEAD,
+        f"Pane {pane.index}: the agent's program ended ({event.detail}). Its worktree and its task are kept."
+        f" `taskmaestro decide {pane.index} retry --why ...` starts it again, `taskmaestro up` where tmux is gone.",
+        event.at,
+    )
+
+
+def _forge_down(pane: Pane, event: ForgeFailed, _policy: CyclePolicy) -> Outcome:
+    return want_person(
+        pane,
+        AttentionReason.FORGE_UNAVAILABLE,
+        f"Pane {pane.index}: the forge cannot be reached: {event.reason} It is asked again; nothing is lost.",
+        event.at,
+    )
+
+
+def _forge_up(pane: Pane, _event: ForgeBack, _policy: CyclePolicy) -> Outcome:
+    return settle(pane, AttentionReason.FORGE_UNAVAILABLE), []
+
+
+_FAILED_EFFECT = {
+    "send_task": AttentionReason.UNRESPONSIVE,
+    "take_back_task": AttentionReason.UNRESPONSIVE,
+    "inspect_pr": AttentionReason.FORGE_UNAVAILABLE,
+}
+
+
+def _effect_failed(pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> Outcome:
+    reason = _FAILED_EFFECT.get(event.effect, AttentionReason.REVIEW_FAILED)
+    what = event.effect.replace("_", " ")
+    return want_person(
+        pane,
+        reason,
+        f"Pane {pane.index}: {what} failed on this machine: {event.reason} It is tried again; the other panes go on.",
+        event.at,
+    )
+
+
+ROWS: tuple[Row, ...] = (
+    Row("delivery of another task", EVERY, "task_delivered", None, "that task was replaced", guard=_other_task),
+    Row("task delivered", EVERY, "task_delivered", None, "the agent has it", _delivered),
+    Row("queueing of another task", EVERY, "task_queued", None, "that task was replaced", guard=_other_task),
+    Row("task queued", EVERY, "task_queued", None, "it waits for the agent", _queued),
+    Row("stranding of another task", EVERY, "task_stranded", None, "that task was replaced", guard=_other_task),
+    Row("task stranded", LIVE, "task_stranded", None, "a person is told, with what the pane shows", _stranded),
+    Row("agent unchanged", EVERY, "agent_seen", None, "nothing new", guard=_same_state),
+    Row(
+        "agent needs a person",
+        EVERY,
+        "agent_seen",
+        None,
+        "a dialog, a limit, an error, or silence",
+        _trouble,
+        _in_trouble,
+    ),
+    Row("agent seen", EVERY, "agent_seen", None, "idle, busy or starting", _seen),
+    Row("pane died", LIVE, "pane_died", None, "its program ended: a person is told", _died),
+    Row("forge unreachable", LIVE, "forge_failed", None, "a person is told; it is asked again", _forge_down),
+    Row("forge back", EVERY, "forge_back", None, "answers again", _forge_up),
+    Row(
+        "effect failed",
+        LIVE,
+        "effect_failed",
+        None,
+        "this machine refused: a person is told, the others go on",
+        _effect_failed,
+    ),
+)

@@ -1,0 +1,286 @@
+"""Rows about the CI gate and the head that it stands for."""
+
+from __future__ import annotations
+
+from conductor.core import messages
+from conductor.core.cycle.moves import begin_review, give_task, open_gate, settle, want_person
+from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
+from conductor.core.state import Gate, Pane
+from schemas.config import CyclePolicy
+from schemas.effects import Report, TakeBackTask
+from schemas.events import CiBudgetSpent, CiRead, HeadMoved, PrClosed, PrMerged
+from schemas.forge import CheckState
+from schemas.pane import AttentionReason, Status
+
+_REVIEWING = frozenset({Status.REVIEWING})
+_RETURNED = frozenset({Status.WORKING, Status.REVIEW_PENDING})
+
+
+def cap_of(pane: Pane, policy: CyclePolicy) -> int:
+    """Reviews that may ask for changes: the configured cap and what a person added."""
+    return policy.max_cycles + pane.extra_cycles
+
+
+def _other_gate(pane: Pane, event: CiRead | CiBudgetSpent, _policy: CyclePolicy) -> bool:
+    return pane.gate is None or pane.gate.gate_id != event.gate_id
+
+
+def _other_head(pane: Pane, event: CiRead, _policy: CyclePolicy) -> bool:
+    return pane.gate is not None and pane.gate.head != event.head
+
+
+def _green(_pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
+    if event.state is CheckState.PASSED:
+        return True
+    return event.state is CheckState.NONE and policy.allow_no_checks
+
+
+def _read(pane: Pane, event: CiRead, **more: object) -> Gate:
+    assert pane.gate is not None
+    return pane.gate.model_copy(update={"state": event.state, "checks": event.checks, **more})
+
+
+def _restart(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
+    assert pane.gate is not None
+    return open_gate(pane, event.head, pane.gate.base, event.at), []
+
+
+def _green_may_review(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
+    return _green(pane, event, policy) and pane.review is None and pane.review_cycle < cap_of(pane, policy)
+
+
+def _start_review(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
+    gate = _read(pane, event, timed_out=False)
+    pane = settle(pane, AttentionReason.CI_TIMEOUT, AttentionReason.FORGE_UNAVAILABLE)
+    return begin_review(pane.model_copy(update={"gate": gate}), gate)
+
+
+def _green_at_cap(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
+    return _green(pane, event, policy) and pane.review is None and pane.review_cycle >= cap_of(pane, policy)
+
+
+def _stop_at_cap(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
+    pane = pane.model_copy(update={"gate": _read(pane, event), "green_head": event.head})
+    message = messages.cap_message(pane, pane.review_cycle, pane.unresolved)
+    return want_person(pane, AttentionReason.CYCLE_CAP, message, event.at)
+
+
+def _red(_pane: Pane, event: CiRead, _policy: CyclePolicy) -> bool:
+    return event.state is CheckState.FAILED
+
+
+def _red_may_return(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
+    return _red(pane, event, policy) and pane.ci_returns < policy.ci_returns_cap + pane.extra_ci_returns
+
+
+def return_to_worker(pane: Pane) -> Outcome:
+    """The red gate goes back to the worker: failing jobs and their logs, no code review."""
+    gate = pane.gate
+    assert gate is not None
+    status = Status.REVIEW_PENDING if pane.review_cycle else Status.WORKING
+    gate = gate.model_copy(update={"returned": True})
+    pane = pane.model_copy(update={"status": status, "gate": gate, "review": None, "ci_returns": pane.ci_returns + 1})
+    failing = [check for check in gate.checks if check.state is CheckState.FAILED]
+    return give_task(pane, "ci", messages.ci_text(gate.head, failing))
+
+
+def _return_red(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
+    pane = settle(pane, AttentionReason.CI_TIMEOUT, AttentionReason.FORGE_UNAVAILABLE)
+    return return_to_worker(pane.model_copy(update={"gate": _read(pane, event), "green_head": None}))
+
+
+def _give_up_red(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
+    gate = _read(pane, event, timed_out=True)
+    pane = pane.model_copy(update={"gate": gate, "green_head": None, "review": None})
+    names = ", ".join(check.name for check in gate.checks if check.state is CheckState.FAILED) or "a check"
+    return want_person(
+        pane,
+        AttentionReason.CI_FAILED_CAP,
+        f"Pane {pane.index}: CI of #{pane.pr_number} still fails ({names}) after"
+        f" {pane.ci_returns} returns to the worker.\n"
+        f"`taskmaestro decide {pane.index} another-cycle|retry|abandon --why ...`",
+        event.at,
+    )
+
+
+def _note_ci(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
+    return pane.model_copy(update={"gate": _read(pane, event)}), []
+
+
+def _stop_watching(pane: Pane, _event: CiRead, _policy: CyclePolicy) -> Outcome:
+    assert pane.gate is not None
+    return pane.model_copy(update={"gate": pane.gate.model_copy(update={"timed_out": True})}), []
+
+
+def _turned_green(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
+    returned = pane.gate is not None and pane.gate.returned
+    return returned and _green(pane, event, policy) and pane.review_cycle < cap_of(pane, policy)
+
+
+def _take_back(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
+    gate = _read(pane, event, returned=False, timed_out=False)
+    effects: list[TakeBackTask] = []
+    if pane.task is not None and pane.task.open:
+        text = messages.taken_back_text(pane, pane.task.task_id)
+        effects.append(TakeBackTask(pane=pane.index, task_id=pane.task.task_id, text=text))
+        pane = pane.model_copy(update={"task": pane.task.model_copy(update={"delivery": "taken_back"})})
+    pane = settle(pane, AttentionReason.INVALID_RESULT)
+    pane, started = begin_review(pane.model_copy(update={"gate": gate, "claim": None}), gate)
+    return pane, [*effects, *started]
+
+
+def _time_out(pane: Pane, event: CiBudgetSpent, _policy: CyclePolicy) -> Outcome:
+    gate = pane.gate
+    assert gate is not None
+    pane = pane.model_copy(update={"gate": gate.model_copy(update={"timed_out": True, "state": event.state})})
+    unseen = event.state in (CheckState.NONE, CheckState.NOT_YET)
+    seen = "no check appeared" if unseen else "checks are still pending"
+    hint = " Where this project has no checks, configure some or set `allow_no_checks = true` under `[ci]`."
+    return want_person(
+        pane,
+        AttentionReason.CI_TIMEOUT,
+        f"watch timeout — PR #{pane.pr_number} needs manual attention (pane {pane.index}: {seen} for"
+        f" {gate.head[:12]}).{hint if unseen else ''} `taskmaestro decide {pane.index} retry --why ...` waits again.",
+        event.at,
+    )
+
+
+def _moved(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> bool:
+    return event.head != pane.head
+
+
+def _reopen(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
+    pane = settle(pane, AttentionReason.REVIEW_FAILED, AttentionReason.CI_TIMEOUT)
+    return open_gate(pane, event.head, event.base or pane.base or event.head, event.at), []
+
+
+def _merged(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> Outcome:
+    gone = {"gate": None, "review": None, "claim": None, "attention": None, "ended": "merged"}
+    pane = pane.model_copy(update={"status": Status.DONE, **gone})
+    return pane, [Report(pane=pane.index, level="info", message=f"Pane {pane.index}: #{pane.pr_number} was merged.")]
+
+
+def _merged_approved(pane: Pane, event: PrMerged, policy: CyclePolicy) -> Outcome:
+    pane, effects = _merged(pane, event, policy)
+    return pane.model_copy(update={"status": Status.APPROVED}), effects
+
+
+def _merge_known(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> bool:
+    return pane.ended == "merged"
+
+
+def _closed(pane: Pane, event: PrClosed, _policy: CyclePolicy) -> Outcome:
+    gone = {"gate": None, "review": None, "claim": None, "ended": "closed", "approved_head": None}
+    pane = pane.model_copy(update={"status": Status.DONE, **gone})
+    return want_person(
+        pane,
+        AttentionReason.PR_CLOSED,
+        f"Pane {pane.index}: #{pane.pr_number} was closed without a merge. `taskmaestro decide {pane.index}"
+        " abandon --why ...`, or reopen it and decide retry.",
+        event.at,
+    )
+
+
+ROWS: tuple[Row, ...] = (
+    Row("CI of another gate", EVERY, "ci_read", None, "a gate that is not open any more", guard=_other_gate),
+    Row(
+        "CI names another head",
+        _REVIEWING,
+        "ci_read",
+        frozenset({Status.REVIEWING}),
+        "head moved: the running review is dropped, the gate opens for the new head",
+        _restart,
+        _other_head,
+    ),
+    Row(
+        "CI passed",
+        _REVIEWING,
+        "ci_read",
+        frozenset({Status.REVIEWING}),
+        "cycle below the cap: plan, run and merge the review",
+        _start_review,
+        _green_may_review,
+    ),
+    Row(
+        "CI passed at the cap",
+        _REVIEWING,
+        "ci_read",
+        None,
+        "no review is left: a person decides",
+        _stop_at_cap,
+        _green_at_cap,
+    ),
+    Row(
+        "CI failed",
+        _REVIEWING,
+        "ci_read",
+        frozenset({Status.WORKING, Status.REVIEW_PENDING}),
+        "back to the worker with jobs and logs; no review, no approval, same cycle",
+        _return_red,
+        _red_may_return,
+    ),
+    Row("CI failed, returns used up", _REVIEWING, "ci_read", None, "a person decides", _give_up_red, _red),
+    Row("CI not decided", _REVIEWING, "ci_read", None, "inside the watch budget: asked again", _note_ci),
+    Row(
+        "returned head replaced",
+        _RETURNED,
+        "ci_read",
+        None,
+        "the worker pushed: its report is awaited, the old head is not watched any more",
+        _stop_watching,
+        _other_head,
+    ),
+    Row(
+        "CI turned green",
+        _RETURNED,
+        "ci_read",
+        frozenset({Status.REVIEWING}),
+        "the same head was run again: the task is taken back, the review starts",
+        _take_back,
+        _turned_green,
+    ),
+    Row("CI of returned work", _RETURNED, "ci_read", None, "noted; the worker's answer is awaited", _note_ci),
+    Row(
+        "CI budget of another gate",
+        EVERY,
+        "ci_budget_spent",
+        None,
+        "a gate that is not open any more",
+        guard=_other_gate,
+    ),
+    Row(
+        "CI budget spent",
+        _REVIEWING,
+        "ci_budget_spent",
+        None,
+        "one last refresh saw no verdict: watch timeout",
+        _time_out,
+    ),
+    Row(
+        "head moved",
+        frozenset({Status.REVIEWING, Status.APPROVED}),
+        "head_moved",
+        frozenset({Status.REVIEWING}),
+        "verdicts belong to a head: the gate opens for the new one, same cycle",
+        _reopen,
+        _moved,
+    ),
+    Row("merge known", EVERY, "pr_merged", None, "reported already", guard=_merge_known),
+    Row(
+        "approved and merged",
+        frozenset({Status.APPROVED}),
+        "pr_merged",
+        frozenset({Status.APPROVED}),
+        "approved stays approved",
+        _merged_approved,
+    ),
+    Row("merged", EVERY - {Status.APPROVED}, "pr_merged", frozenset({Status.DONE}), "done", _merged),
+    Row(
+        "closed",
+        LIVE,
+        "pr_closed",
+        frozenset({Status.DONE}),
+        "closed without a merge: done, and a person is told",
+        _closed,
+    ),
+)

@@ -1,0 +1,159 @@
+"""The moves that the rows are made of: open a gate, begin a review, give a task, want a person."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from conductor.core import messages
+from conductor.core.state import TRANSIENT, Gate, Pane, Running, Task
+from schemas.effects import Effect, Report, RunReview, SendTask, StartAgent, TaskKind
+from schemas.pane import Attention, AttentionReason, Status
+
+
+def numbered(pane: Pane) -> tuple[Pane, int]:
+    """The pane with its serial number taken: ids are made from it, so that a replay makes the same ones."""
+    serial = pane.serial + 1
+    return pane.model_copy(update={"serial": serial}), serial
+
+
+def want_person(pane: Pane, reason: AttentionReason, message: str, at: datetime) -> tuple[Pane, list[Effect]]:
+    """Raise attention and report it. One that needs a decision is never covered by one that may pass."""
+    held = pane.attention
+    if held is not None and held.reason not in TRANSIENT and reason in TRANSIENT:
+        return pane, []
+    if held is not None and (held.reason, held.message) == (reason, message):
+        return pane, []
+    raised = pane.model_copy(update={"attention": Attention(reason=reason, message=message, since=at)})
+    return raised, [Report(pane=pane.index, level="attention", message=message, reason=reason)]
+
+
+def settle(pane: Pane, *reasons: AttentionReason) -> Pane:
+    """The pane without attention for one of these reasons."""
+    if pane.attention is not None and pane.attention.reason in reasons:
+        return pane.model_copy(update={"attention": None})
+    return pane
+
+
+def open_gate(pane: Pane, head: str, base: str, at: datetime) -> Pane:
+    """The CI gate for this head. Whatever was decided or running for another head is dropped."""
+    pane, serial = numbered(pane)
+    gate = Gate(gate_id=f"{pane.run[:4]}-{pane.index}-g{serial}", head=head, base=base, opened_at=at)
+    return pane.model_copy(
+        update={
+            "status": Status.REVIEWING,
+            "gate": gate,
+            "head": head,
+            "base": base,
+            "review": None,
+            "claim": None,
+            "approved_head": None,
+        }
+    )
+
+
+def begin_review(pane: Pane, gate: Gate) -> tuple[Pane, list[Effect]]:
+    """Start the review of the gate's head, once."""
+    pane, serial = numbered(pane)
+    running = Running(
+        review_id=f"{pane.run}-{pane.index}-r{serial}",
+        cycle=pane.review_cycle + 1,
+        head=gate.head,
+        base=gate.base,
+    )
+    pane = pane.model_copy(update={"status": Status.REVIEWING, "review": running, "green_head": gate.head})
+    assert pane.pr_number is not None
+    effect = RunReview(
+        pane=pane.index,
+        review_id=running.review_id,
+        cycle=running.cycle,
+        pr_number=pane.pr_number,
+        head=running.head,
+        base=running.base,
+        issue=pane.issue,
+        earlier=pane.reviews,
+    )
+    return pane, [effect]
+
+
+def give_task(
+    pane: Pane,
+    kind: TaskKind,
+    middle: str,
+    *,
+    about: TaskKind | None = None,
+    start: bool = False,
+    send: bool = True,
+) -> tuple[Pane, list[Effect]]:
+    """A new task for the worker, in place of the one before. A notice keeps the nonce of the task that it is about."""
+    pane, serial = numbered(pane)
+    task_id = f"{pane.run[:4]}-{pane.index}-{serial}"
+    about = about or kind
+    keep = kind == "notice" and pane.task is not None
+    nonce = pane.task.nonce if keep and pane.task is not None else f"{pane.run}-{pane.index}-{serial}"
+    text = messages.task_text(
+        pane, task_id=task_id, kind=kind, about=about, nonce=nonce, lease=pane.head, middle=middle
+    )
+    task = Task(
+        task_id=task_id,
+        kind=kind,
+        about=about,
+        nonce=nonce,
+        cycle=pane.review_cycle,
+        line=messages.pointer(task_id),
+        text=text,
+    )
+    pane = pane.model_copy(update={"task": task})
+    return pane, [_sending(pane, task, start=start)] if send else []
+
+
+def owes_answer(pane: Pane) -> bool:
+    """The worker has an open task that its status still waits for."""
+    return pane.task is not None and pane.task.open and pane.status in (Status.WORKING, Status.REVIEW_PENDING)
+
+
+def resend_task(pane: Pane, *, start: bool) -> tuple[Pane, list[Effect]]:
+    """The open task again under a new message id, with the same nonce; where none is open, only the agent's start."""
+    task = pane.task
+    if task is None or not owes_answer(pane):
+        return pane, [StartAgent(pane=pane.index)] if start else []
+    pane, serial = numbered(pane)
+    task_id = f"{pane.run[:4]}-{pane.index}-{serial}"
+    again = task.model_copy(
+        update={
+            "task_id": task_id,
+            "line": messages.pointer(task_id),
+            "text": task.text.replace(task.task_id, task_id),
+            "delivery": "sending",
+        }
+    )
+    pane = pane.model_copy(update={"task": again})
+    return pane, [_sending(pane, again, start=start)]
+
+
+def _sending(pane: Pane, task: Task, *, start: bool) -> SendTask:
+    return SendTask(pane=pane.index, task_id=task.task_id, task=task.kind, start=start, line=task.line, text=task.text)
+
+
+def original_words(pane: Pane) -> str:
+    """The middle of the task that a notice is about, so that a notice never hides it."""
+    if pane.task is None:
+        return messages.assignment_text(pane.assignment, pane.issue) if pane.assignment else ""
+    lines = pane.task.text.split("\n")
+    body = "\n".join(lines[2:])
+    marker = "## The task, as before"
+    if marker in body:
+        body = body.split(marker, 1)[1]
+    return body.split("## How to finish", 1)[0].strip()
+
+
+def tell_worker(pane: Pane, problem: str) -> tuple[Pane, list[Effect]]:
+    """Tell the worker what is missing, once, with the task as it was."""
+    about: TaskKind = pane.task.about if pane.task else "first"
+    return give_task(pane, "notice", messages.notice_text(problem, original_words(pane)), about=about)
+
+
+def answered(pane: Pane) -> Pane:
+    """The worker answered its task."""
+    if pane.task is None or not pane.task.open:
+        return pane
+    return pane.model_copy(update={"task": pane.task.model_copy(update={"delivery": "answered"})})

@@ -1,0 +1,115 @@
+"""The table and the two functions over it: ``decide`` for one pane, ``apply`` for the fleet.
+
+The whole decision is a look-up: the first row whose source states, event kind and guard fit. An event that no row
+takes is kept in the journal and ignored. Neither function raises for any event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conductor.core.cycle import agents, claims, gate, people, reviews
+from conductor.core.cycle.row import Row
+from conductor.core.state import Fleet, Pane
+from schemas.config import CyclePolicy
+from schemas.effects import (
+    Effect,
+    InspectPr,
+    PostReview,
+    QuarantineResult,
+    RunReview,
+    SendTask,
+    WriteResult,
+)
+from schemas.events import Event, PaneAdded, PaneBound, PaneRemoved, PolicySet, TaskGiven, UserDecided
+from schemas.pane import Status
+
+TABLE: tuple[Row, ...] = (*claims.ROWS, *gate.ROWS, *reviews.ROWS, *people.ROWS, *agents.ROWS)
+_BY_PLACE: dict[tuple[Status, str], tuple[Row, ...]] = {
+    (status, kind): tuple(row for row in TABLE if row.kind == kind and status in row.sources)
+    for status in Status
+    for kind in {row.kind for row in TABLE}
+}
+IGNORED = "ignored"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of an event: the pane after it, the effects in order, and the rule that said so."""
+
+    pane: Pane
+    effects: tuple[Effect, ...]
+    rule: str
+
+
+def decide(pane: Pane, event: Event, policy: CyclePolicy) -> Decision:
+    """The review cycle (review protocol; review cycle page): (pane, event) -> (pane, effects). Pure and total."""
+    for row in _BY_PLACE.get((pane.status, event.kind), ()):
+        if row.guard(pane, event, policy):
+            after, effects = row.action(pane, event, policy)
+            if after is not pane or effects:
+                after = after.model_copy(update={"updated_at": max(pane.updated_at, event.at), "last_rule": row.rule})
+            return Decision(after, tuple(effects), row.rule)
+    return Decision(pane, (), IGNORED)
+
+
+def apply(fleet: Fleet, event: Event) -> tuple[Fleet, tuple[Effect, ...], str]:
+    """The fleet after the event, the effects in order, and the rule that said so."""
+    if isinstance(event, PolicySet):
+        return fleet.model_copy(update={"policy": event.policy}), (), "policy set"
+    if isinstance(event, PaneAdded):
+        return _add(fleet, event)
+    request = event.request if isinstance(event, UserDecided | TaskGiven | PaneBound) else None
+    if request is not None:
+        if request in fleet.requests:
+            return fleet, (), "request taken already"
+        fleet = fleet.model_copy(update={"requests": fleet.requests | {request}})
+    pane = fleet.panes.get(event.pane)
+    if pane is None:
+        return fleet, (), IGNORED
+    if isinstance(event, PaneRemoved):
+        left = {index: other for index, other in fleet.panes.items() if index != event.pane}
+        return fleet.model_copy(update={"panes": left}), (), "pane removed"
+    decision = decide(pane, event, fleet.policy)
+    if decision.pane is pane:
+        return fleet, decision.effects, decision.rule
+    panes = {**fleet.panes, event.pane: decision.pane}
+    return fleet.model_copy(update={"panes": panes}), decision.effects, decision.rule
+
+
+def _add(fleet: Fleet, event: PaneAdded) -> tuple[Fleet, tuple[Effect, ...], str]:
+    known = fleet.panes.get(event.pane)
+    pane = known or Pane(index=event.pane, role=event.role, run=event.run, updated_at=event.at, pane_id=event.pane_id)
+    pane = pane.model_copy(
+        update={
+            "role": event.role,
+            "agent": event.agent,
+            "worktree": event.worktree,
+            "branch": event.branch,
+            "base_branch": event.base_branch,
+        }
+    )
+    panes = {**fleet.panes, event.pane: pane}
+    return fleet.model_copy(update={"panes": panes}), (), "pane known" if known else "pane added"
+
+
+def wanted(fleet: Fleet, effect: Effect) -> bool:
+    """Whether an effect that waits for its turn is still asked for; what is not is dropped, and that is recorded."""
+    pane = fleet.panes.get(effect.pane)
+    if pane is None:
+        return False
+    if isinstance(effect, InspectPr):
+        return pane.claim is not None and pane.claim.claim_id == effect.claim_id
+    if isinstance(effect, RunReview):
+        return pane.review is not None and pane.review.review_id == effect.review_id
+    if isinstance(effect, SendTask):
+        return pane.task is not None and pane.task.task_id == effect.task_id and pane.task.open
+    if isinstance(effect, WriteResult):
+        if effect.status == "approved":
+            return pane.status is Status.APPROVED and pane.approved_head == effect.head
+        return pane.status is Status.REVIEW_PENDING and pane.review_cycle == effect.review_cycle
+    if isinstance(effect, PostReview) and effect.verdict == "approve":
+        return pane.status is Status.APPROVED and pane.approved_head == effect.head
+    if isinstance(effect, QuarantineResult):
+        return pane.last_stamp == effect.stamp
+    return True

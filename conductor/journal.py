@@ -1,0 +1,218 @@
+"""The journal: append-only, fsynced, the conductor's only memory; and the lock that keeps it to one conductor.
+
+A line counts when its newline is on the disk. A torn last line (power cut, kill in the middle of a write) is moved
+aside and reported at the next start; a line that cannot be read anywhere else stops the start, since a state rebuilt
+without it would be a guess.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from schemas.errors import BadInput, Fault, Unavailable
+from schemas.journal import JOURNAL_LINE, JournalLine
+from schemas.text import one_line
+
+
+class JournalFullError(Unavailable):
+    """The journal could not be extended; it was left as it was."""
+
+
+def read(path: Path) -> Iterator[JournalLine]:
+    """The complete lines, oldest first; an incomplete last one is left out.
+
+    Raises ``BadInput`` with the line's number where one in the middle cannot be read.
+    """
+    for _, line in _numbered(path):
+        yield line
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, JournalLine]]:
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as fault:
+        raise Unavailable(f"{path}: {fault.strerror}", "Make the file readable for this user.") from None
+    complete = raw[: raw.rfind(b"\n") + 1]
+    expected = 0
+    for number, text in enumerate(complete.splitlines(), 1):
+        try:
+            line = JOURNAL_LINE.validate_json(text)
+        except ValidationError as fault:
+            first = fault.errors(include_url=False, include_context=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise BadInput(
+                f"{path}, line {number}: not a journal line ({place}: {one_line(first['msg'])})",
+                "The journal is the only memory: nothing is guessed. Repair the line or move the state folder aside.",
+            ) from None
+        expected = expected or line.seq
+        if line.seq != expected:
+            raise BadInput(
+                f"{path}, line {number}: sequence number {line.seq}, expected {expected}",
+                "A line is missing or was written twice. Repair the journal or move the state folder aside.",
+            )
+        expected += 1
+        yield number, line
+
+
+class Journal:
+    """The journal of one live conductor. Only the holder of the lock may have one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.host = socket.gethostname()
+        self._fd = -1
+        self._size = 0
+        self._seq = 0
+
+    def open(self) -> tuple[list[JournalLine], str | None]:
+        """All lines, and what was done with a torn last one (None where there was none)."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        torn = self._set_torn_line_aside()
+        lines = list(read(self.path))
+        created = not self.path.exists()
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._size = os.fstat(self._fd).st_size
+        self._seq = lines[-1].seq if lines else 0
+        if created:
+            _sync_folder(self.path.parent)
+        return lines, torn
+
+    def _set_torn_line_aside(self) -> str | None:
+        try:
+            raw = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        end = raw.rfind(b"\n") + 1
+        if end == len(raw):
+            return None
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+        aside = self.path.with_name(f"{self.path.name}.torn-{stamp}")
+        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, raw[end:])
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        with self.path.open("r+b") as file:
+            file.truncate(end)
+            os.fsync(file.fileno())
+        _sync_folder(self.path.parent)
+        return f"the journal's last line was torn ({len(raw) - end} bytes); it is kept in {aside}"
+
+    def stamp(self, at: datetime) -> dict[str, Any]:
+        """The fields of the next line; the number is taken only when the line is appended."""
+        self._seq += 1
+        return {"seq": self._seq, "at": at, "host": self.host}
+
+    def append(self, lines: Sequence[JournalLine]) -> None:
+        """Write these lines in one piece and wait until they are on the disk.
+
+        Raises ``JournalFullError`` where that failed; then none of them is in the journal.
+        """
+        data = b"".join(JOURNAL_LINE.dump_json(line) + b"\n" for line in lines)
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+            os.fdatasync(self._fd)
+        except OSError as fault:
+            self._undo()
+            raise _full(self.path, fault) from None
+        self._size += len(data)
+
+    def rewind(self, seq: int) -> None:
+        """Take back the numbers after ``seq``: their lines were not written."""
+        self._seq = seq
+
+    def _undo(self) -> None:
+        os.ftruncate(self._fd, self._size)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _full(path: Path, fault: OSError) -> Fault:
+    if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+        return JournalFullError(
+            f"{path}: no space left on the disk", "Free some space; the conductor goes on by itself."
+        )
+    return JournalFullError(f"{path}: {fault.strerror}", "Mend that; the conductor goes on by itself.")
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class ConductorLock:
+    """``state/conductor.lock``: held by the one live conductor; the kernel lets go of it when that one dies.
+
+    The file says who holds it. A second conductor is refused, naming the first one's pid and host.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = -1
+
+    def acquire(self) -> None:
+        """Take the lock or raise ``Unavailable`` that names the holder."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            held = holder(self.path) or {}
+            raise Unavailable(
+                f"another conductor runs on this repository: pid {held.get('pid', '?')} on {held.get('host', '?')}",
+                "`taskmaestro attach` shows it; `taskmaestro stop` ends it.",
+            ) from None
+        facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps(facts).encode(), 0)
+        os.fsync(fd)
+        self._fd = fd
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.ftruncate(self._fd, 0)
+            os.close(self._fd)
+            self._fd = -1
+
+
+def holder(path: Path) -> dict[str, Any] | None:
+    """Who holds the lock now: ``pid``, ``host``, ``since``; None where nobody does."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raw = os.pread(fd, 4096, 0)
+            try:
+                facts = json.loads(raw)
+            except ValueError:
+                facts = {}
+            return facts if isinstance(facts, dict) else {}
+        return None
+    finally:
+        os.close(fd)

@@ -1,0 +1,1 @@
+"""Tests of the tree itself: import contracts, house rules, lock files and the scripts."""

@@ -1,0 +1,1 @@
+"""Helpers that tests share: waiting, private tmux servers, git repositories."""
