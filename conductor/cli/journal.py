@@ -24,9 +24,7 @@ from schemas.text import clean
 @click.option("--pane", type=click.IntRange(min=0), metavar="N", help="Only what concerns this pane.")
 @click.option("--all", "everything", is_flag=True, help="With intents and effects that went as they should.")
 @read_options
-def command(
-    *, follow: bool, pane: int | None, everything: bool, as_json: bool, jq: str | None, silent: bool
-) -> None:
+def command(*, follow: bool, pane: int | None, everything: bool, as_json: bool, jq: str | None, silent: bool) -> None:
     """Show what happened, oldest first.
 
     Times are local. JSON prints the journal's own lines, one object each (docs/contracts.md); a filter

@@ -35,7 +35,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
         "up": Verb("conductor.cli.up:command", "Make worktrees and panes, start the agents and the conductor"),
         "conduct": Verb("conductor.cli.conduct:command", "Run the conductor in this terminal"),
         "attach": Verb("conductor.cli.attach:command", "Show the panes"),
-        "stop": Verb("conductor.cli.stop:command", "End the conductor and the agents; worktrees stay"),
+        "stop": Verb("conductor.cli.stop:command", "End the conductor, with --panes the agents too; worktrees stay"),
         "cleanup": Verb("conductor.cli.cleanup:command", "Remove worktrees without losing work"),
     },
     "Look": {

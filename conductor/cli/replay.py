@@ -92,8 +92,7 @@ def settled(layout: Layout) -> Comparison:
 def compare(layout: Layout, memory: Memory) -> Comparison:
     """The files as they are now against this memory, field by field."""
     states = {
-        index: json.loads(pane.published(awaited(pane)).model_dump_json())
-        for index, pane in memory.fleet.panes.items()
+        index: json.loads(pane.published(awaited(pane)).model_dump_json()) for index, pane in memory.fleet.panes.items()
     }
     files = {int(path.stem) for path in layout.panes.glob("*.json") if path.stem.isdigit()}
     differences: list[Difference] = []
@@ -113,7 +112,9 @@ def _fields(layout: Layout, index: int, expected: dict[str, Any] | None) -> list
         if expected is found:
             return []
         return [
-            Difference(index, "(whole file)", "a pane" if expected else "no such pane", "a file" if found else "no file")
+            Difference(
+                index, "(whole file)", "a pane" if expected else "no such pane", "a file" if found else "no file"
+            )
         ]
     names = [*expected, *(name for name in found if name not in expected)]
     return [
@@ -130,7 +131,9 @@ def _words(found: Comparison) -> str:
         return f"{head}: states and files agree" + (f"; {waiting} effects are not done yet" if waiting else "")
     lines = [f"{head}: {len(found.differences)} fields differ"]
     for one in found.differences:
-        lines.append(f"  pane {one.pane}, {one_line(one.field)}: journal {_shown(one.journal)}, file {_shown(one.file)}")
+        lines.append(
+            f"  pane {one.pane}, {one_line(one.field)}: journal {_shown(one.journal)}, file {_shown(one.file)}"
+        )
     return "\n".join(lines)
 
 

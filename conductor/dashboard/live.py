@@ -152,7 +152,12 @@ def svg(
 ) -> str:
     """A picture of these lines with the table below, as ``conduct`` shows them; no font is fetched for it."""
     console = Console(
-        record=True, width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor", legacy_windows=False
+        record=True,
+        width=width,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+        legacy_windows=False,
     )
     for said in lines:
         if not said.minor:

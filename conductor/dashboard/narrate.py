@@ -56,7 +56,9 @@ class Narrator:
             return Said(line.seq, line.at, line.pane, text, rule, minor)
         how = {"done": "done", "failed": "FAILED", "dropped": "not done"}[line.outcome]
         detail = f" ({one_line(line.detail)})" if line.detail else ""
-        return Said(line.seq, line.at, line.pane, f"{how}: {_named(line.effect)}{detail}", "result", line.outcome != "failed")
+        return Said(
+            line.seq, line.at, line.pane, f"{how}: {_named(line.effect)}{detail}", "result", line.outcome != "failed"
+        )
 
     def _event(self, event: Event) -> tuple[str, str, bool]:
         before = self.fleet

@@ -126,11 +126,7 @@ def _carries(git: Git, sha: str, keys: dict[str, str]) -> str | None:
         return keys[sha]
     if len(_parents(git, sha)) < 2:
         return None
-    return (
-        sha
-        if git.ask("show", "--format=", "--cc", "--no-ext-diff", "--no-textconv", sha, "--").strip()
-        else None
-    )
+    return sha if git.ask("show", "--format=", "--cc", "--no-ext-diff", "--no-textconv", sha, "--").strip() else None
 
 
 def _found_again(git: Git, sha: str, paired: set[str]) -> bool:

@@ -52,6 +52,7 @@ class Outside:
 class Listeners:
     """Who is told what happens: a live table, or plain lines."""
 
+    started: Callable[[Fleet], None] = lambda _fleet: None
     said: Callable[[str], None] = lambda _text: None
     changed: Callable[[Sequence[tuple[JournalLine, str]], Fleet], None] = field(
         default_factory=lambda: lambda _lines, _fleet: None
@@ -134,6 +135,7 @@ class Conductor:
             torn = self.engine.start()
             if torn:
                 self.listeners.said(torn)
+            self.listeners.started(self.engine.fleet)
             self.engine.watchers.append(self._journalled)
             write_all(self.layout, self.engine.fleet)
             self.engine.note(f"conductor started (pid {os.getpid()})")

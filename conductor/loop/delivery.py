@@ -57,6 +57,7 @@ class Deliverer:
         self.panes = panes
         self.kinds = kinds
         self.received = received
+        self._starting: set[int] = set()
         self.place_of = place_of
         self.known_idle = known_idle
 
@@ -133,6 +134,10 @@ class Deliverer:
             replace_file(folder / TASK, effect.text)
         return Done(detail=f"task {effect.task_id} taken back")
 
+    def is_starting(self, index: int) -> bool:
+        """The pane's program is being replaced just now."""
+        return index in self._starting
+
     def state_of(self, place: Place) -> AgentState:
         return self.panes.state_of(place.pane_id, self._kind(place.agent))
 
@@ -162,7 +167,11 @@ class Deliverer:
             argv=tuple(kind.argv(launch)),
             env={**kind.env(launch), **worker_environment(self.layout, place.index)},
         )
-        self.panes.start(place.pane_id, spec)
+        self._starting.add(place.index)
+        try:
+            self.panes.start(place.pane_id, spec)
+        finally:
+            self._starting.discard(place.index)
 
 
 def hook_argv() -> tuple[str, ...]:
