@@ -67,17 +67,13 @@ def test_files_that_are_hidden_from_status_are_seen(worktrees: GitWorktrees, wt:
     assert worktrees.at_risk(1).uncommitted == (".M README.md",)
 
 
-def test_a_users_setting_that_hides_untracked_files_is_overruled(
-    worktrees: GitWorktrees, wt: Worktree
-) -> None:
+def test_a_users_setting_that_hides_untracked_files_is_overruled(worktrees: GitWorktrees, wt: Worktree) -> None:
     git(wt.path, "config", "status.showUntrackedFiles", "no")
     (wt.path / "new.txt").write_text("x")
     assert worktrees.at_risk(1).untracked == ("new.txt",)
 
 
-def test_precious_ignored_files_are_listed_also_inside_ignored_folders(
-    repo: Path, worktrees: GitWorktrees
-) -> None:
+def test_precious_ignored_files_are_listed_also_inside_ignored_folders(repo: Path, worktrees: GitWorktrees) -> None:
     commit_file(repo, ".gitignore", ".env*\nbuild/\nnode_modules/\n*.log\n")
     git(repo, "push", "-q", "origin", "main")
     wt = worktrees.add(1, "x")
@@ -160,9 +156,7 @@ def test_a_stash_made_on_the_branch_is_listed_and_others_are_not(
 # --- unpushed, merged ---
 
 
-def test_unpushed_commits_are_listed_until_they_are_pushed(
-    repo: Path, worktrees: GitWorktrees, wt: Worktree
-) -> None:
+def test_unpushed_commits_are_listed_until_they_are_pushed(repo: Path, worktrees: GitWorktrees, wt: Worktree) -> None:
     sha = commit_file(wt.path, "w.txt", "w", "Work \x1b[31m on it")
     assert worktrees.at_risk(1).unpushed == (f"tm/one: {sha[:12]} Work [31m on it",)
     refused(worktrees, "not pushed", sha[:12])
@@ -181,9 +175,7 @@ def test_a_remote_branch_that_was_deleted_there_does_not_count_as_pushed(
     assert len(worktrees.at_risk(1).unpushed) == 1
 
 
-def test_offline_the_last_known_remote_branches_count(
-    remote: Path, worktrees: GitWorktrees, wt: Worktree
-) -> None:
+def test_offline_the_last_known_remote_branches_count(remote: Path, worktrees: GitWorktrees, wt: Worktree) -> None:
     commit_file(wt.path, "w.txt", "w")
     git(wt.path, "push", "-q", "origin", "tm/one")
     remote.rename(remote.with_name("gone"))
@@ -263,9 +255,7 @@ def test_a_detached_head_is_at_risk_and_kept(repo: Path, worktrees: GitWorktrees
     ref = worktrees.remove(1, force=True)
     assert ref
     assert git(repo, "rev-parse", f"{ref}^1") == sha
-    assert git(repo, "branch", "--list", "tm/one") != "", (
-        "a branch that it was not on is not its own to delete"
-    )
+    assert git(repo, "branch", "--list", "tm/one") != "", "a branch that it was not on is not its own to delete"
 
 
 # --- force ---
@@ -346,9 +336,7 @@ def test_a_missing_git_identity_does_not_stop_it(
     assert worktrees.remove(1, force=True)
 
 
-def test_a_file_that_took_a_folders_place_and_the_other_way_round(
-    repo: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_file_that_took_a_folders_place_and_the_other_way_round(repo: Path, worktrees: GitWorktrees) -> None:
     commit_file(repo, "a", "file")
     commit_file(repo, "d/x", "inner")
     git(repo, "push", "-q", "origin", "main")

@@ -19,14 +19,10 @@ from tests.support.repos import commit_file, git, make_repository
 TRACKED = ("plain.txt", "dir/inner.txt", "run.sh", "sp ace/ü.txt")
 IGNORED = (".env", ".env.local", "out/.env", "out/deep/.env.x")
 NAMES = st.one_of(
-    st.sampled_from(
-        [*TRACKED, *IGNORED, "dir", "out/object.o", "-rf", "new/a/b", "q\"uo'te", "t\tab", "\\", "*"]
-    ),
+    st.sampled_from([*TRACKED, *IGNORED, "dir", "out/object.o", "-rf", "new/a/b", "q\"uo'te", "t\tab", "\\", "*"]),
     st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1, max_size=8),
 )
-DATA = st.one_of(
-    st.binary(max_size=60), st.sampled_from([b"", b"a\r\nb\r\n", b"same\n", b"\0\1", b"x" * 5000])
-)
+DATA = st.one_of(st.binary(max_size=60), st.sampled_from([b"", b"a\r\nb\r\n", b"same\n", b"\0\1", b"x" * 5000]))
 STEP = st.one_of(
     st.tuples(st.just("write"), NAMES, DATA),
     st.tuples(st.just("run"), NAMES, DATA),

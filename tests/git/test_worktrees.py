@@ -30,9 +30,7 @@ def test_a_worktree_starts_from_what_somebody_has_just_pushed(
     assert (made.path / "new.txt").read_text() == "new"
 
 
-def test_it_works_offline_from_what_was_fetched_last(
-    repo: Path, remote: Path, worktrees: GitWorktrees
-) -> None:
+def test_it_works_offline_from_what_was_fetched_last(repo: Path, remote: Path, worktrees: GitWorktrees) -> None:
     remote.rename(remote.with_name("gone.git"))
     told = worktrees.fetch()
     assert told is not None
@@ -56,9 +54,7 @@ def test_adding_again_answers_the_same_worktree(worktrees: GitWorktrees) -> None
     assert (first.path / "work.txt").read_text() == "mine"
 
 
-def test_all_lists_ours_by_index_and_nobody_elses(
-    repo: Path, tmp_path: Path, worktrees: GitWorktrees
-) -> None:
+def test_all_lists_ours_by_index_and_nobody_elses(repo: Path, tmp_path: Path, worktrees: GitWorktrees) -> None:
     git(repo, "worktree", "add", "-q", "-b", "theirs", str(tmp_path / "wt-7"))
     worktrees.add(10, "ten")
     worktrees.add(2, "two")
@@ -164,9 +160,7 @@ def test_without_git_it_says_what_is_missing(repo: Path, monkeypatch: pytest.Mon
 # --- branches ---
 
 
-@pytest.mark.parametrize(
-    "name", ["-x", "a b", "a..b", "a.lock", "", "HEAD", "a/", "/a", "a//b", "a~1", "a\nb"]
-)
+@pytest.mark.parametrize("name", ["-x", "a b", "a..b", "a.lock", "", "HEAD", "a/", "/a", "a//b", "a~1", "a\nb"])
 def test_a_branch_name_that_git_refuses_is_refused_here(name: str, worktrees: GitWorktrees) -> None:
     with pytest.raises(BadInput, match="not a branch's name"):
         worktrees.add(1, name)
@@ -194,9 +188,7 @@ def test_an_old_branch_without_work_of_its_own_starts_afresh(repo: Path, worktre
     assert worktrees.add(1, "tm/one").head == newest
 
 
-def test_a_branch_that_is_only_on_the_remote_is_taken_up(
-    remote: Path, tmp_path: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_branch_that_is_only_on_the_remote_is_taken_up(remote: Path, tmp_path: Path, worktrees: GitWorktrees) -> None:
     other = clone(remote, tmp_path / "other")
     git(other, "switch", "-q", "-c", "tm/one")
     head = commit_file(other, "w.txt", "w")
@@ -205,9 +197,7 @@ def test_a_branch_that_is_only_on_the_remote_is_taken_up(
     assert (made.branch, made.head) == ("tm/one", head)
 
 
-def test_a_branch_checked_out_elsewhere_is_refused_with_the_place(
-    repo: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_branch_checked_out_elsewhere_is_refused_with_the_place(repo: Path, worktrees: GitWorktrees) -> None:
     git(repo, "switch", "-q", "-c", "tm/one")
     with pytest.raises(NotSo, match="checked out in") as fault:
         worktrees.add(1, "tm/one")
@@ -295,9 +285,7 @@ def test_a_failing_post_checkout_hook_does_not_lose_the_worktree(repo: Path, wor
     assert worktrees.add(1, "x").branch == "x"
 
 
-def test_a_content_filter_that_does_not_run_is_named_and_leaves_nothing(
-    repo: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_content_filter_that_does_not_run_is_named_and_leaves_nothing(repo: Path, worktrees: GitWorktrees) -> None:
     commit_file(repo, ".gitattributes", "*.bin filter=lfs\n")
     commit_file(repo, "a.bin", "pointer")
     git(repo, "push", "-q", "origin", "main")
@@ -347,9 +335,7 @@ def test_a_lock_of_another_git_process_is_waited_for(repo: Path, worktrees: GitW
         [sys.executable, "-c", ADD.replace('"tm/" + sys.argv[2]', '"x"'), str(repo), "1"],
         cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    wait_until(
-        (worktrees.root / ".taskmaestro" / "state" / "wt-1.lock").exists, what="the other process to start"
-    )
+    wait_until((worktrees.root / ".taskmaestro" / "state" / "wt-1.lock").exists, what="the other process to start")
     assert worker.poll() is None
     lock.unlink()
     assert worker.communicate(timeout=60)[0].strip() == "x"

@@ -51,9 +51,7 @@ def test_staged_deletions_can_be_left_out(tmp_path: Path) -> None:
     assert (g.staged_files(root), g.staged_files(root, deleted=False)) == (["README.md"], [])
 
 
-def test_a_repository_in_the_environment_is_not_taken_over(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_in_the_environment_is_not_taken_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")
     assert g.current_branch(world.tree) == "issue-7"
