@@ -139,6 +139,9 @@ class Worktrees(Protocol):
 
     def commits_ahead(self, head: str, base: str) -> int: ...
 
+    def files_committed(self, head: str, base: str) -> tuple[str, ...]:
+        """The paths that commits of ``head`` outside ``base`` write, sorted."""
+
     def history(self, old: str, new: str, base: str, *, mine: Sequence[str]) -> History:
         """How the branch moved; ``mine`` are the e-mail addresses of the worker and the conductor."""
 

@@ -186,7 +186,7 @@ def status_for(task: Task) -> Literal["success", "addressed"]:
 def report_done(place: Place, pr: int, extras: Extras | None = None) -> Result:
     """The report at the end of ``ship``, as the task's kind asks."""
     if place.task is not None and status_for(place.task) == "addressed":
-        task = replace(place.task, pr=pr)
+        task = place.task._replace(pr=pr)
         return report_addressed(replace(place, task=task), None, extras)
     return report_success(place, pr, None, extras)
 

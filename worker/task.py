@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from schemas.errors import BadInput
 from worker.tools.files import MissingFile, read_regular
@@ -31,8 +30,7 @@ class BadTask(BadInput):
     """A TASK.md whose first line cannot be read."""
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """The header. ``lease`` is the head that the branch may be pushed over; ``cycle`` the review cycle to
     answer.
     """

@@ -12,8 +12,8 @@ from conductor.layout import Layout
 from schemas.errors import NotSo, Unavailable
 
 
-@click.command(epilog="Example: taskmaestro attach", short_help="Attach this terminal to the panes.")
-def attach() -> None:
+@click.command("attach", short_help="Show the panes", epilog="Example: taskmaestro attach")
+def command() -> None:
     """Show the panes in this terminal: attach, or switch to them where this terminal is in tmux already."""
     import shutil
 

@@ -22,13 +22,12 @@ _TAKEN_WAIT = 10.0
 
 
 @click.command(
-    epilog="Example: taskmaestro cleanup --pane 2 --force",
-    short_help="Remove worktrees and panes; never loses work.",
+    "cleanup", short_help="Remove worktrees without losing work", epilog="Example: taskmaestro cleanup --pane 2 --force"
 )
 @click.option("--pane", "only", type=click.IntRange(1), multiple=True, help="Only this pane; can be repeated.")
 @click.option("--force", is_flag=True, help="Keep unsaved work under a recovery ref first, then remove.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def cleanup(only: tuple[int, ...], force: bool, as_json: bool) -> None:
+def command(only: tuple[int, ...], force: bool, as_json: bool) -> None:
     """Remove the workers' worktrees, branches and panes.
 
     Without --force it refuses, and lists why, where uncommitted, untracked, precious ignored or unpushed work would be

@@ -96,9 +96,7 @@ def initialise(cwd: Path, *, force: bool = False, forge: str | None = None) -> d
         "found": {
             "default_branch": found.default_branch,
             "agents": found.agents,
-            "commands": {
-                slot: {"argv": list(one.argv), "why": one.why} for slot, one in found.commands.items()
-            },
+            "commands": {slot: {"argv": list(one.argv), "why": one.why} for slot, one in found.commands.items()},
         },
         "lines": _lines(found, config, path, there and not force, backup, excluded, kept, made),
     }
@@ -109,9 +107,7 @@ def find(root: Path, forge: str | None = None) -> Found:
     notes = []
     agents = [name for name in AGENTS if shutil.which(name)]
     if not agents:
-        notes.append(
-            f"no agent was found on PATH (looked for {', '.join(AGENTS)}); install one, or set `agent`"
-        )
+        notes.append(f"no agent was found on PATH (looked for {', '.join(AGENTS)}); install one, or set `agent`")
     branch = g.default_branch(root) or g.current_branch(root)
     if g.head(root) is None:
         notes.append("the repository has no commit yet; make one before the first worker starts")
@@ -152,11 +148,7 @@ def find_python_of(root: Path) -> str | None:
 def config_text(found: Found) -> str:
     """The file: found values set, everything else as a comment with its default."""
     agent = found.agents[0] if found.agents else "claude"
-    branch = (
-        f"default_branch = {_toml(found.default_branch)}"
-        if found.default_branch
-        else '# default_branch = "main"'
-    )
+    branch = f"default_branch = {_toml(found.default_branch)}" if found.default_branch else '# default_branch = "main"'
     battery = [
         f"# {slot} = {_toml(list(found.commands[slot].argv))}   # found: {_comment(found.commands[slot].why)}"
         if slot in found.commands
@@ -234,9 +226,7 @@ def _keep_copy(path: Path) -> Path:
     try:
         replace_file(copy, read_regular(path, 1 << 20))
     except BadInput as fault:
-        raise BadInput(
-            f"{path} was not replaced, because no copy could be kept: {fault.what}", fault.hint
-        ) from None
+        raise BadInput(f"{path} was not replaced, because no copy could be kept: {fault.what}", fault.hint) from None
     return copy
 
 

@@ -104,9 +104,7 @@ def create(
     branch = head or _current_branch(context)
     existing = forge.pull_request_of_branch(branch)
     if existing is not None:
-        note(
-            f"{branch} already has an open pull request, #{existing.number}: it is used, title and body left as they are"
-        )
+        note(f"{branch} already has an open pull request, #{existing.number}; that one is used as it is")
     pull = existing or forge.create_pull_request(
         branch=branch,
         base=base or _default_base(context, forge),

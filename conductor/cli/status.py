@@ -23,7 +23,7 @@ from schemas.text import one_line
 @click.command(name="status")
 @click.option("--exit-code", is_flag=True, help="End with 4 where a pane needs a person.")
 @read_options
-def status(*, exit_code: bool, as_json: bool, jq: str | None, silent: bool) -> int:
+def command(*, exit_code: bool, as_json: bool, jq: str | None, silent: bool) -> int:
     """Show every pane: status, cycle, pull request, what is awaited.
 
     A pane that needs a person is listed below the table with the whole message. JSON has the objects

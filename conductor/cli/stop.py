@@ -41,10 +41,14 @@ def stop_conductor(layout: Layout) -> int | None:
     return pid
 
 
-@click.command(epilog="Example: taskmaestro stop --panes", short_help="End the conductor (and the agents).")
+@click.command(
+    "stop",
+    short_help="End the conductor, with --panes the agents too; worktrees stay",
+    epilog="Example: taskmaestro stop --panes",
+)
 @click.option("--panes", "and_panes", is_flag=True, help="End the agents and the tmux session too; worktrees stay.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def stop(and_panes: bool, as_json: bool) -> None:
+def command(and_panes: bool, as_json: bool) -> None:
     """End the conductor in good order. The agents go on unless ``--panes`` is given; `taskmaestro up` starts again."""
     context = find_context()
     layout = Layout(context.root)

@@ -28,15 +28,16 @@ def _numbers(_context: click.Context, _parameter: click.Parameter, value: str | 
 
 
 @click.command(
+    "up",
+    short_help="Make worktrees and panes, start the agents and the conductor",
     epilog="Example: taskmaestro up 3 --issues 12,13,14 --agent claude",
-    short_help="Bring worktrees, panes, agents, tasks and the conductor about.",
 )
 @click.argument("count", type=click.IntRange(1, 100), required=False)
 @click.option("--issues", callback=_numbers, metavar="N,N,...", help="One issue a free pane, in this order.")
 @click.option("--agent", metavar="NAME", help="Agent of new panes; default: `agent` in config.toml.")
 @click.option("--review-pane", is_flag=True, help="A dedicated review pane beside the workers.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def up(count: int | None, issues: list[int], agent: str | None, review_pane: bool, as_json: bool) -> None:
+def command(count: int | None, issues: list[int], agent: str | None, review_pane: bool, as_json: bool) -> None:
     """Bring COUNT worker panes about, each with a worktree and an agent, and the conductor below them.
 
     What is there already is kept, so the same command brings everything back after tmux or the machine died:

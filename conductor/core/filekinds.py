@@ -102,7 +102,7 @@ _FUNCTION = {
     r"|(?:export\s+)?(?:const|let|var)\s+(\w+)[^=]*=\s*(?:async\s*)?(?:function\b|\([^)]*\)[^=]*=>|\w+\s*=>)",
     "php": r"(?:(?:public|private|protected|static|final|abstract)\s+)*function\s+(\w+)",
     "swift": r"(?:\w+\s+)*func\s+(\w+)",
-    "kt": r"(?:\w+\s+)*fun\s+(?:<[^>]*>\s*)?(?:\w+\.)?(\w+)",
+    "kt": r"(?:\w+\s+)*fun\s+(?:<[^>]*>\s*)?(?:\w+(?:<[^>]*>)?\.)?(\w+)",
     "lua": r"(?:local\s+)?function\s+([\w.:]+)",
     "sh": r"(?:function\s+)?([\w-]+)\s*\(\)",
     "java": r"(?:(?:public|private|protected|static|final|virtual|override|async|internal)\s+)+"

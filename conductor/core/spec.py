@@ -39,7 +39,12 @@ _FENCE = re.compile(r"^\s*(```|~~~)")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 _CODE = re.compile(r"`([^`\n]{1,300})`")
-_PATH = re.compile(r"(?<![\w/.-])((?:[\w.@+-]+/)+[\w.@+-]+|[\w-]+\.(?:[a-z]{1,5}))(?::\d+)?((?:::[\w\[\]., -]+)+)?")
+_ENDING = (
+    r"pyi?|[cm]?[jt]sx?|go|rs|rb|php|java|kts?|cs|c|h|cc|cpp|hpp|swift|sh|sql|lua|exs?|vue|svelte|html?|s?css"
+    r"|md|rst|txt|toml|ya?ml|json|ini|cfg|lock|xml|proto"
+)
+_NAME_OF_FILE = re.compile(rf"[\w-]{{2,}}(?:\.[\w-]+)*\.(?:{_ENDING})")
+_TOKEN = re.compile(r"(?<![\w/.@+-])([\w.@+-]+(?:/[\w.@+-]+)*/?)(?::\d+)?((?:::[\w\[\]., -]+)+)?")
 _URL = re.compile(r"\bhttps?://\S+")
 _TEST = re.compile(r"\b(test_\w+|Test[A-Z]\w+|\w+_test)\b(?!\.\w)")
 _WORD = re.compile(r"[^\W_]+")
@@ -137,13 +142,33 @@ def evidence(text: str) -> tuple[Evidence, ...]:
         if " " in code.strip():
             found.append(Evidence("command", code.strip().removeprefix("$ ")))
     plain = _CODE.sub(lambda code: " " if " " in code[1].strip() else f" {code[1]} ", plain)
-    for path in _PATH.finditer(plain):
-        name = path[1].removeprefix("./")
+    for name, tests in _paths(plain):
         found.append(Evidence("path", name))
-        if path[2]:
-            found.append(Evidence("test", path[2].rpartition("::")[2].partition("[")[0].strip()))
-    found += [Evidence("test", name) for name in _TEST.findall(_PATH.sub(" ", plain))]
+        if tests:
+            found.append(Evidence("test", tests.rpartition("::")[2].partition("[")[0].strip()))
+    found += [Evidence("test", name) for name in _TEST.findall(_without_paths(plain))]
     return tuple(dict.fromkeys(found))
+
+
+def _is_path(token: str) -> bool:
+    """A bare name needs a known ending; one with a folder any ending, or a last slash: "and/or" is no path."""
+    if "/" not in token:
+        return _NAME_OF_FILE.fullmatch(token) is not None
+    return token.endswith("/") or "." in token.rpartition("/")[2].lstrip(".")
+
+
+def _paths(text: str) -> list[tuple[str, str]]:
+    """(path, pytest's ``::`` part) of each path in the text."""
+    found = []
+    for token in _TOKEN.finditer(text):
+        name = token[1].rstrip(".")
+        if _is_path(name):
+            found.append((name.removeprefix("./"), token[2] or ""))
+    return found
+
+
+def _without_paths(text: str) -> str:
+    return _TOKEN.sub(lambda token: " " if _is_path(token[1].rstrip(".")) else token[0], text)
 
 
 def gaps(
@@ -186,13 +211,7 @@ def _gap(
     if not claim.evidence:
         message = f"Acceptance criterion claimed without evidence (a path, a test or a command): {name}"
         return Gap(criterion, "no evidence", message, PR_BODY, claim.line)
-    missing = [
-        proof.text
-        for proof in claim.evidence
-        if (proof.kind == "path" and not exists(proof.text))
-        or (proof.kind == "test" and not has_test(proof.text))
-        or (proof.kind == "command" and not _paths_exist(proof.text, exists))
-    ]
+    missing = _missing(claim.evidence, exists, has_test)
     if not missing:
         return None
     shown = ", ".join(one_line(text, 100) for text in missing[:3])
@@ -200,20 +219,31 @@ def _gap(
     return Gap(criterion, "evidence not found", message, PR_BODY, claim.line)
 
 
-def _paths_exist(command: str, exists: Callable[[str], bool]) -> bool:
-    """A command is taken at its word, but a file with a folder that it names must be there."""
-    names = [path[1].removeprefix("./") for path in _PATH.finditer(command)]
-    return all(exists(name) for name in names if "/" in name and re.search(r"\.\w{1,5}$", name))
+def _missing(proofs: Sequence[Evidence], exists: Callable[[str], bool], has_test: Callable[[str], bool]) -> list[str]:
+    """The proofs that are not there. A bare name that may be a word (Node.js) is forgiven beside a proof that is."""
+    absent = []
+    for proof in proofs:
+        if proof.kind == "command":
+            # A command is taken at its word, but a file with a folder that it names must be there.
+            there = all(exists(name) for name, _ in _paths(proof.text) if "/" in name)
+        else:
+            there = exists(proof.text) if proof.kind == "path" else has_test(proof.text)
+        if not there:
+            absent.append(proof)
+    if len(absent) < len(proofs):
+        absent = [proof for proof in absent if proof.kind != "path" or "/" in proof.text]
+    return [proof.text for proof in absent]
 
 
 def _assign(wanted: Sequence[Criterion], claimed: Sequence[Claim]) -> dict[int, Claim]:
     """The claim of each criterion: the best fits first, each claim once."""
     claim_words = [_words(claim.text) for claim in claimed]
+    denied = [_words(_without_paths(_CODE.sub(" ", claim.text))) & _NEGATIONS for claim in claimed]
     fits = []
     for number, criterion in enumerate(wanted):
         words = _words(criterion.text)
         for position, other in enumerate(claim_words):
-            share = _share(words, other)
+            share = 0.0 if denied[position] - words else _share(words, other)
             if share >= LEAST_SHARE:
                 overlap = len(words & other) / max(1, len(words | other))
                 fits.append((-share, -overlap, number, position))
@@ -231,9 +261,9 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _share(wanted: frozenset[str], offered: frozenset[str]) -> float:
-    """The share of the wanted words that are offered, 0 where a number or a negation differs."""
+    """The share of the wanted words that are offered, 0 where a number or a negation is not."""
     strict = {word for word in wanted if word in _NEGATIONS or any(character.isdigit() for character in word)}
-    if not strict <= offered or (offered & _NEGATIONS) - wanted:
+    if not strict <= offered:
         return 0.0
     telling = wanted - _FILLERS or wanted
     return len(telling & offered) / len(telling) if telling else 0.0

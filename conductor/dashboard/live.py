@@ -7,15 +7,13 @@ conductor up. It sleeps until something changed; the table is drawn again only t
 from __future__ import annotations
 
 import io
-import os
 import queue
 import re
-import socket
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, NamedTuple, Protocol, Self, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -23,16 +21,36 @@ from rich.text import Text
 
 from conductor.core.state import Fleet
 from conductor.core.watches import awaited
-from conductor.dashboard.narrate import Narrator, Said, by_rule
+from conductor.dashboard.narrate import Said
 from conductor.dashboard.rows import Row, clock, row_of
 from conductor.dashboard.table import rich_table
-from schemas.journal import JournalLine
 from schemas.text import clean, one_line
 
 _ATTENTION_LINES = 5
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _LAST_WORDS = 5.0
 """Seconds for which the end waits for what is still to be drawn."""
+
+
+class Display(Protocol):
+    """Where the conductor shows what happens. Calls may come from any thread and return at once."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def update(self, fleet: Fleet, conductor: Mapping[str, Any] | None = None) -> None: ...
+
+    def line(self, text: str, *, at: datetime | None = None, pane: int | None = None) -> None: ...
+
+    def said(self, said: Said) -> None: ...
+
+
+class _State(NamedTuple):
+    fleet: Fleet
+    conductor: Mapping[str, Any] | None
 
 
 def rows_of(fleet: Fleet, *, now: datetime | None = None) -> list[Row]:
@@ -62,15 +80,11 @@ def event_line(text: str, at: datetime | None, pane: int | None) -> str:
     return f"{clock(at or datetime.now().astimezone())} {where:<7} {one_line(text, 500)}"
 
 
-Lines = Sequence[tuple[JournalLine, str]]
-
-
 class _Drawn:
-    """Takes word from any thread and draws it in its own. Subclasses draw ``_print`` and ``_redraw``."""
+    """Takes word from any thread and draws it in its own. Subclasses draw: ``_print`` and ``_redraw``."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Said | str | tuple[Lines, Fleet] | Fleet | None] = queue.SimpleQueue()
-        self._narrator: Narrator | None = None
+        self._queue: queue.SimpleQueue[list[str] | _State | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="display", daemon=True)
 
     def __enter__(self) -> Self:
@@ -83,50 +97,39 @@ class _Drawn:
         self._queue.put(None)
         self._thread.join(timeout=_LAST_WORDS)
 
-    def said(self, text: str) -> None:
-        """A message for people, as it is: it may have several lines."""
-        self._queue.put(text)
+    def update(self, fleet: Fleet, conductor: Mapping[str, Any] | None = None) -> None:
+        """The states as of now, and who conducts (``pid``, ``host``)."""
+        self._queue.put(_State(fleet, conductor))
 
-    line = said
+    def line(self, text: str, *, at: datetime | None = None, pane: int | None = None) -> None:
+        """Something for people, with its time; a text of several lines keeps them."""
+        self._queue.put(message_lines(text, at, pane))
 
-    def changed(self, lines: Lines, fleet: Fleet) -> None:
-        """These lines were journalled, each with the rule that took it; ``fleet`` is the state after them."""
-        self._queue.put((lines, fleet))
-
-    def update(self, fleet: Fleet) -> None:
-        """The states as of now."""
-        self._queue.put(fleet)
+    def said(self, said: Said) -> None:
+        """A journal line happened; what only the curious want is left out."""
+        if not said.minor:
+            self._queue.put([event_line(said.text, said.at, said.pane)])
 
     def _run(self) -> None:
-        while True:
+        going_on = True
+        while going_on:
             batch = [self._queue.get()]
             while not self._queue.empty():
                 batch.append(self._queue.get())
-            fleet: Fleet | None = None
+            last: _State | None = None
             for item in batch:
-                if isinstance(item, str):
-                    self._print(message_lines(item, datetime.now().astimezone()))
-                elif isinstance(item, Fleet):
-                    fleet = item
-                elif isinstance(item, tuple):
-                    fleet = self._tell(*item)
-            if fleet is not None:
-                self._redraw(fleet)
-            if None in batch:
-                return
-
-    def _tell(self, lines: Lines, fleet: Fleet) -> Fleet:
-        for line, rule in lines:
-            said = by_rule(line, rule) if self._narrator is None else self._narrator.tell(line)
-            if not said.minor:
-                self._print([event_line(said.text, said.at, said.pane)])
-        self._narrator = Narrator(fleet)
-        return fleet
+                if isinstance(item, _State):
+                    last = item
+                elif item is not None:
+                    self._print(item)
+            if last is not None:
+                self._redraw(last)
+            going_on = None not in batch
 
     def _print(self, lines: Sequence[str]) -> None:
         raise NotImplementedError
 
-    def _redraw(self, fleet: Fleet) -> None:
+    def _redraw(self, state: _State) -> None:
         raise NotImplementedError
 
 
@@ -138,7 +141,6 @@ class LiveTable(_Drawn):
         self.console = console or Console()
         self._live = Live(console=self.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
         self._shown: object = None
-        self._conductor = {"pid": os.getpid(), "host": socket.gethostname()}
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -154,12 +156,12 @@ class LiveTable(_Drawn):
         for line in lines:
             self.console.print(Text(line), style="red" if line.startswith(" ") else None)
 
-    def _redraw(self, fleet: Fleet) -> None:
-        size = self.console.size
-        now = (rows := rows_of(fleet), size)
+    def _redraw(self, state: _State) -> None:
+        rows, size = rows_of(state.fleet), self.console.size
+        now = (rows, headline(state.conductor), size)
         if now != self._shown:
             self._shown = now
-            self._live.update(live_view(rows, self._conductor, size.width), refresh=True)
+            self._live.update(live_view(rows, state.conductor, size.width), refresh=True)
 
 
 class PlainLines(_Drawn):
@@ -173,14 +175,16 @@ class PlainLines(_Drawn):
         self._stream.write("".join(f"{line}\n" for line in lines))
         self._stream.flush()
 
-    def _redraw(self, fleet: Fleet) -> None:
+    def _redraw(self, state: _State) -> None:
         """The lines tell what changed."""
 
 
-def message_lines(text: str, at: datetime) -> list[str]:
-    """A message with its time; what it has beyond the first line is indented."""
+def message_lines(text: str, at: datetime | None, pane: int | None) -> list[str]:
+    """A message with its time and pane; what it has beyond the first line is indented."""
     first, *rest = clean(text).strip().splitlines() or [""]
-    return [f"{clock(at)} {first}", *(f"         {line}" for line in rest)]
+    if pane is not None:
+        return [event_line(first, at, pane), *(f"         {line}" for line in rest)]
+    return [f"{clock(at or datetime.now().astimezone())} {first}", *(f"         {line}" for line in rest)]
 
 
 def live_view(rows: Sequence[Row], conductor: Mapping[str, Any] | None, width: int) -> RenderableType:

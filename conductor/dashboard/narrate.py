@@ -67,15 +67,6 @@ class Narrator:
         return text, rule, unchanged and rule != "ignored"
 
 
-def by_rule(line: JournalLine, rule: str) -> Said:
-    """A line in words where the state before it is not known: by the rule that took it."""
-    event = line.event if isinstance(line, EventLine | ResultLine) else None
-    if event is None:
-        return Narrator().tell(line)
-    detail = details(event)
-    return Said(line.seq, line.at, event.pane or None, f"{rule}: {detail}" if detail else rule, rule, False)
-
-
 def change(before: Pane | None, after: Pane | None) -> str:
     """`` → status (cycle n)`` where one of them changed, and that a person is wanted where that is new."""
     if after is None or before is None:

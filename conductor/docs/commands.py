@@ -14,8 +14,8 @@ _HEAD = """\
 
 Generated from the commands themselves by `scripts/docs`. `taskmaestro VERB --help` shows the same text.
 
-Every verb that only reads takes `--json`, `--jq FILTER` and `--silent`. The answer alone goes to stdout, everything else to
-stderr; the exit codes are listed in [contracts.md](contracts.md#command-line).
+Every verb that only reads takes `--json`, `--jq FILTER` and `--silent`. The answer alone goes to stdout, everything
+else to stderr; the exit codes are listed in [contracts.md](contracts.md#command-line).
 """
 
 
@@ -34,9 +34,7 @@ def page() -> str:
 
 def walk(command: click.Command, name: str, parent: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
     """The command and everything below it, each with its context."""
-    context = click.Context(
-        command, info_name=name, parent=parent, terminal_width=_WIDTH, max_content_width=_WIDTH
-    )
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=_WIDTH, max_content_width=_WIDTH)
     yield command, context
     if isinstance(command, click.Group):
         for below in command.list_commands(context):

@@ -21,13 +21,14 @@ _HEAD = """\
 
 Generated from the table that the conductor runs (`conductor/core/cycle`) by `scripts/docs`.
 
-A pane is in one of six states. The whole decision is a look-up: the first row whose states, event and guard fit an event takes
-it, says what the pane is then, and which effects follow. The rows below stand in the order in which they are tried. An event
-that no row takes is kept in the journal and changes nothing. Nothing in here looks at a clock, a file or a network, so the
-same journal always gives the same states.
+A pane is in one of six states. The whole decision is a look-up: the first row whose states, event and guard fit an
+event takes it, says what the pane is then, and which effects follow. The rows below stand in the order in which they
+are tried. An event that no row takes is kept in the journal and changes nothing. Nothing in here looks at a clock, a
+file or a network, so the same journal always gives the same states.
 
 - CI comes first: no review, and no approval, without a green gate for exactly this head.
-- At most three reviews ask for changes (`review.max_cycles`); then a person decides. The cap is never passed by approving.
+- At most three reviews ask for changes (`review.max_cycles`); then a person decides. The cap is never passed by
+  approving.
 - A CI failure goes back to the worker and is no review; it has a cap of its own (`ci.returns_cap`).
 - A verdict belongs to a head: when the head moves, the gate opens again.
 - *Attention* says that a person is wanted. It never changes the state.
@@ -62,7 +63,9 @@ def diagram() -> str:
 
 
 def _undrawn() -> str:
-    rules = [f"*{row.rule}*" for row in TABLE if row.to is not None and not drawn(row) and row.to - row.sources != set()]
+    rules = [
+        f"*{row.rule}*" for row in TABLE if row.to is not None and not drawn(row) and row.to - row.sources != set()
+    ]
     wide = [f"*{row.rule}*" for row in TABLE if row.to is not None and len(row.sources) > _DRAWN]
     named = ", ".join(dict.fromkeys([*wide, *rules]))
     return f"Not drawn, because they hold in nearly every state: {named}."

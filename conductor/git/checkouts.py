@@ -35,7 +35,7 @@ def drop(repository: Repository, path: Path) -> None:
         places.take_away(repository, path)
     except NotSo:
         entry = places.entry_at(repository, path)
-        if entry is None or not entry.locked:
+        if entry is None or not entry.held:
             raise
         repository.git.must("worktree", "unlock", "--", str(path))
         places.take_away(repository, path)

@@ -100,7 +100,7 @@ def _foreign_lost(
     return tuple(
         told[sha][0]
         for sha in foreign
-        if not any(sha.startswith(short) for short in paired) and _carries(git, sha, keys) not in kept | {None}
+        if not _found_again(git, sha, paired) and _carries(git, sha, keys) not in kept | {None}
     )
 
 
@@ -127,6 +127,14 @@ def _carries(git: Git, sha: str, keys: dict[str, str]) -> str | None:
     if len(_parents(git, sha)) < 2:
         return None
     return sha if git.ask("show", "--format=", "--cc", "--no-ext-diff", "--no-textconv", sha, "--").strip() else None
+
+
+def _found_again(git: Git, sha: str, paired: set[str]) -> bool:
+    """Whether range-diff found the commit again. It does not look into binary files, so those do not count."""
+    if not any(sha.startswith(short) for short in paired):
+        return False
+    rows = git.ask("diff-tree", "--root", "--numstat", "-r", "--no-commit-id", "--no-renames", sha, "--")
+    return not any(row.startswith("-\t-\t") for row in rows.splitlines())
 
 
 def _paired(done: Done | None) -> set[str]:

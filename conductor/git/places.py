@@ -39,7 +39,7 @@ def entry_at(repository: Repository, path: Path) -> Entry | None:
 
 def usable(repository: Repository, entry: Entry | None) -> bool:
     """Whether the folder is a working tree of its own that was made to its end."""
-    if entry is None or entry.locked == "initializing" or entry.prunable:
+    if entry is None or entry.half_made or entry.prunable:
         return False
     done = repository.git.run("rev-parse", "--show-toplevel", folder=entry.path) if entry.path.is_dir() else None
     return done is not None and done.code == 0 and _same(done.text.removesuffix("\n"), entry.path)
@@ -63,15 +63,13 @@ def make_room(repository: Repository, path: Path) -> None:
                 "It may hold somebody's work: look at it, then move it elsewhere or delete it.",
             )
         return
-    if entry.locked and entry.locked != "initializing":
-        raise _locked(entry)
-    if entry.locked == "initializing":
+    if entry.held:
+        raise locked(entry)
+    if entry.half_made:
         if os.path.lexists(path):
             _move_aside(repository, path)
         forget(repository, path)
     elif not os.path.lexists(path):
-        if entry.locked is not None:
-            raise _locked(entry)
         forget(repository, path)
     else:
         repository.git.must("worktree", "repair")
@@ -82,7 +80,7 @@ def make_room(repository: Repository, path: Path) -> None:
             )
 
 
-def _locked(entry: Entry) -> NotSo:
+def locked(entry: Entry) -> NotSo:
     why = f" ({shown(entry.locked)})" if entry.locked else ""
     return NotSo(
         f"worktree {shown(str(entry.path))} is locked{why}",
@@ -96,7 +94,7 @@ def _settled(repository: Repository, path: Path) -> Entry | None:
     last = None
     while True:
         entry = entry_at(repository, path)
-        if entry is None or entry.locked != "initializing":
+        if entry is None or not entry.half_made:
             return entry
         now = _activity(path)
         if now != last:
@@ -152,8 +150,8 @@ def check_out(
 def take_away(repository: Repository, path: Path) -> None:
     """Remove folder and registration of a worktree; the caller has made sure that nothing is lost."""
     entry = entry_at(repository, path)
-    if entry is not None and entry.locked and entry.locked != "initializing":
-        raise _locked(entry)
+    if entry is not None and entry.held:
+        raise locked(entry)
     if entry is not None:
         # git removes its record even where it could not delete all files; the rest is deleted below.
         done = repository.git.run("worktree", "remove", "--force", "--force", "--", str(path), timeout=CHECKOUT)

@@ -1,7 +1,8 @@
 """Recovery refs: a worktree's work as commits, before anything of it is removed.
 
-``refs/taskmaestro/recovery/wt-N/<UTC time>`` is a commit of the files as they lay there, byte for byte: no
-filter runs. Its parents are HEAD, a commit of the index, and what an unfinished merge, rebase or stash points to.
+``refs/taskmaestro/recovery/wt-N/<UTC time>`` is a commit of the files as they lay there, byte for byte:
+no filter runs. Its parents are HEAD, a commit of the index, and what an unfinished merge, rebase or stash
+points to.
 
 The way back: ``git worktree add --detach ../rescued <ref>`` for a folder with all of it, or
 ``git checkout <ref> -- .`` in a worktree; single files by ``git show <ref>:<path>``; the index is ``<ref>^2``

@@ -28,6 +28,16 @@ class Entry:
     locked: str | None
     prunable: bool
 
+    @property
+    def half_made(self) -> bool:
+        """git locks a worktree with this reason until it is made to its end."""
+        return self.locked == "initializing"
+
+    @property
+    def held(self) -> bool:
+        """Somebody locked it; the reason may be empty."""
+        return self.locked is not None and not self.half_made
+
 
 class Repository:
     """Opened once; nothing is cached but the remote's URL, by the configuration's time stamp."""

@@ -245,5 +245,7 @@ def valid_branch(name: str) -> bool:
 def safe_name(text: str, limit: int = 80) -> str:
     """Any text as one part of a ref's or a folder's name."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text)
-    name = re.sub(r"\.{2,}", ".", name).strip(".-")[:limit].rstrip(".-")
-    return name.removesuffix(".lock") or "unnamed"
+    name = re.sub(r"\.{2,}", ".", name).strip(".-")[:limit]
+    while (shorter := name.rstrip(".-").removesuffix(".lock")) != name:
+        name = shorter
+    return name or "unnamed"

@@ -58,8 +58,8 @@ class GitWorktrees:
     def add(self, index: int, branch: str) -> Worktree:
         """Make worktree ``index``, or answer the one that is there.
 
-        A branch that exists here or on the remote is taken up again; an old one whose work is all in the
-        default branch starts from the default branch's newest commit. Works offline, from what was fetched last.
+        A branch that exists here or on the remote is taken up again; an old one whose work is all in
+        the default branch starts from its newest commit. Works offline, from what was fetched last.
         """
         path = self.path_of(index)
         if not valid_branch(branch):
@@ -102,8 +102,9 @@ class GitWorktrees:
         below = self.repository.git.ask("for-each-ref", "--count=1", "--format=%(refname)", f"refs/heads/{branch}/")
         taken = next((ref for ref in above if self.repository.git.commit(ref)), below)
         if taken:
+            other = one_line(taken.removeprefix("refs/heads/"))
             raise NotSo(
-                f"branch {one_line(branch)} cannot be made beside {one_line(taken.removeprefix('refs/heads/'))}",
+                f"branch {one_line(branch)} cannot be made beside {other}",
                 "Choose another name, or rename that branch.",
             )
 
@@ -171,7 +172,7 @@ class GitWorktrees:
         return int(self.repository.git.ask("rev-list", "--count", f"{old}..{new}", "--"))
 
     def files_committed(self, head: str, base: str) -> tuple[str, ...]:
-        """Paths that commits of ``head`` outside ``base`` write, sorted, also where a later one deletes them."""
+        """Paths that commits of ``head`` outside ``base`` write, sorted; also such as a later one deletes."""
         new, old = self.repository.obtain(head), self.repository.obtain(base)
         done = self.repository.git.must(
             "log",
@@ -239,11 +240,8 @@ class GitWorktrees:
             return plan.get("ref")
 
     def _prepare(self, index: int, entry: Entry, force: bool) -> dict[str, str | None]:
-        if entry.locked and entry.locked != "initializing":
-            raise NotSo(
-                f"worktree {shown(str(entry.path))} is locked ({shown(entry.locked)})",
-                f"Unlock it: git worktree unlock {shown(str(entry.path))}",
-            )
+        if entry.held:
+            raise places.locked(entry)
         dirt = self._look(entry)
         risk = self._risk(entry, dirt)
         if risk.any and not force:

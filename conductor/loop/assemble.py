@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from conductor.git.worktrees import GitWorktrees
 from conductor.layout import Layout
 from conductor.loop.conductor import Outside
 from conductor.panes.agents import agent_kinds
+from conductor.panes.receipts import Receipts
 from conductor.panes.tmux import TmuxPanes, session_name
 from conductor.ports import Forge, Notifier, Worktrees
 from conductor.review.runner import StepsReviewer
@@ -20,6 +22,9 @@ from schemas.config import Config
 from schemas.effects import InspectPr
 from schemas.errors import Unavailable
 from schemas.events import PrFacts
+
+
+_EMAIL = re.compile(r"<([^<>]+)>")
 
 
 def panes_of(layout: Layout, config: Config) -> TmuxPanes:
@@ -35,6 +40,7 @@ def panes_of(layout: Layout, config: Config) -> TmuxPanes:
 
 def outside_of(layout: Layout, config: Config) -> Outside:
     """Everything that a conductor of this repository works with."""
+    receipts = Receipts(layout.receipts)
     forge = open_forge(config, layout.root)
     worktrees = GitWorktrees(layout.root, config)
     return Outside(
@@ -44,6 +50,7 @@ def outside_of(layout: Layout, config: Config) -> Outside:
         kinds=agent_kinds(config),
         reviewer=StepsReviewer(worktrees, forge, config, layout.root),
         inspect=_Inspector(layout, forge, worktrees),
+        received=lambda index, message: receipts.find(index, message) is not None,
         notifiers=_notifiers(),
     )
 
@@ -68,13 +75,14 @@ class _Inspector:
         )
 
     def _identities(self, index: int) -> tuple[str, ...]:
-        """The e-mail addresses under which the worker and the conductor commit."""
-        found = []
+        """The e-mail addresses under which the worker and the conductor commit, from configuration and environment."""
+        found: list[str] = []
         for folder in (self._layout.worktree(index), self._layout.root):
-            if folder.is_dir():
-                email = git(["config", "--get", "user.email"], folder, check=False).output.strip()
-                if email and email not in found:
-                    found.append(email)
+            for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
+                said = git(["var", name], folder, check=False).output if folder.is_dir() else ""
+                email = _EMAIL.search(said)
+                if email is not None and email.group(1) not in found:
+                    found.append(email.group(1))
         return tuple(found)
 
 

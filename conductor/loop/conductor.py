@@ -43,6 +43,8 @@ class Outside:
     kinds: Mapping[str, AgentKind]
     reviewer: Reviewer
     inspect: Inspect
+    received: Callable[[int, str], bool]
+    """Whether the pane with this index recorded a receipt for this message."""
     notifiers: Sequence[Notifier] = ()
 
 
@@ -50,6 +52,7 @@ class Outside:
 class Listeners:
     """Who is told what happens: a live table, or plain lines."""
 
+    started: Callable[[Fleet], None] = lambda _fleet: None
     said: Callable[[str], None] = lambda _text: None
     changed: Callable[[Sequence[tuple[JournalLine, str]], Fleet], None] = field(
         default_factory=lambda: lambda _lines, _fleet: None
@@ -80,10 +83,9 @@ class Conductor:
             layout,
             outside.panes,
             outside.kinds,
+            received=outside.received,
             place_of=lambda index: place_in(self.engine.fleet, index),
             known_idle=lambda pane_id: self.supervisor.known_idle(pane_id),
-            agent_args=self._agent_args,
-            environment=self._agent_env,
         )
         self.reviewer = PaneReviewer(
             layout,
@@ -133,6 +135,7 @@ class Conductor:
             torn = self.engine.start()
             if torn:
                 self.listeners.said(torn)
+            self.listeners.started(self.engine.fleet)
             self.engine.watchers.append(self._journalled)
             write_all(self.layout, self.engine.fleet)
             self.engine.note(f"conductor started (pid {os.getpid()})")
@@ -215,15 +218,6 @@ class Conductor:
         path.replace(self.layout.quarantine / path.name)
         self.engine.note(str(fault))
         self.listeners.said(str(fault))
-
-    def _agent_args(self, name: str) -> tuple[str, ...]:
-        found = self.config.agents.get(name)
-        return found.args if found is not None else ()
-
-    def _agent_env(self, index: int) -> Mapping[str, str]:
-        pane = self.engine.fleet.panes.get(index)
-        found = self.config.agents.get(pane.agent) if pane is not None else None
-        return found.env if found is not None else {}
 
 
 def _bound(line: JournalLine) -> bool:

@@ -1,4 +1,6 @@
-"""When each pane last wrote something, told by the control client; whoever waits for a pane's next output waits here."""
+"""When each pane last wrote something, told by the control client; whoever waits for a pane's next output
+waits here.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Activity:
             self._since = time.monotonic()
 
     def lost(self) -> None:
-        """Output is not told of any more: nothing can be said about stillness, and waiters look for themselves."""
+        """Output is not told of any more: nothing can be said about stillness, and waiters look for
+        themselves.
+        """
         with self._changed:
             self._since = None
             self._changed.notify_all()

@@ -1,8 +1,10 @@
-"""A control-mode client: one ``tmux -C`` on pipes that answers commands in a fraction of a millisecond and tells of output.
+"""A control-mode client: one ``tmux -C`` on pipes that answers commands in a fraction of a millisecond and
+tells of output.
 
-Requests are matched to replies by tmux's ``%begin``/``%end``/``%error`` guards, in order. Everything else that tmux
-says is a notice, handed to a callback on the reader thread. The client never has a size (``ignore-size``).
-A reply that does not come, or a guard that nobody asked for, ends the connection: after that, order cannot be trusted.
+Requests are matched to replies by tmux's ``%begin``/``%end``/``%error`` guards, in order. Everything else
+that tmux says is a notice, handed to a callback on the reader thread. The client never has a size
+(``ignore-size``). A reply that does not come, or a guard that nobody asked for, ends the connection: after
+that, order cannot be trusted.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class ConnectionLost(Unavailable):
 def quote(argument: str) -> str:
     """The argument for tmux's command parser, which gives back exactly this text.
 
-    Raises ``BadInput`` for text that one line of the protocol cannot hold: line feeds, NUL, unpaired surrogates.
+    Raises ``BadInput`` for text that one line of the protocol cannot hold: line feeds, NUL, unpaired
+    surrogates.
     """
     if not _FORBIDDEN.isdisjoint(argument):
         raise BadInput("tmux: an argument holds a line feed or a NUL character", "Send one line at a time.")
@@ -75,9 +78,10 @@ class _Request:
 class ControlClient:
     """One connection, for the length of its life; thread-safe.
 
-    ``program`` is the tmux command with its server flags. ``on_output`` gets a pane's ``%N`` for each piece of output,
-    ``on_notice`` a notice's name and the rest of its line, ``on_lost`` the reason, once. All three are called on the
-    reader thread and must not call ``run``. Raises ``Unavailable`` where tmux does not let it in.
+    ``program`` is the tmux command with its server flags. ``on_output`` gets a pane's ``%N`` for each piece
+    of output, ``on_notice`` a notice's name and the rest of its line, ``on_lost`` the reason, once. All three
+    are called on the reader thread and must not call ``run``. Raises ``Unavailable`` where tmux does not let
+    it in.
     """
 
     def __init__(
@@ -176,7 +180,7 @@ class ControlClient:
                 return
 
     def _end(self, reason: str) -> None:
-        """Mark the connection as over; the reader thread fails what waits when it sees the end of the stream."""
+        """Mark the connection as over; the reader thread fails what waits at the end of the stream."""
         if self._over is None:
             self._over = reason
         self._process.kill()

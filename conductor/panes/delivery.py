@@ -1,8 +1,9 @@
 """Typing one line into an agent and knowing that it was submitted.
 
-The steps: only into an idle agent; leave copy mode; clear a draft; paste; wait until the text shows and no dialog has
-come; wait until the agent has digested it; Enter alone; a receipt; at most one more Enter; then it is stranded, and a
-person is told. Nothing is pasted twice, and Enter never goes into a dialog, because there it says yes.
+The steps: only into an idle agent; leave copy mode; clear a draft; paste; wait until the text shows and no
+dialog has come; wait until the agent has digested it; Enter alone; a receipt; at most one more Enter; then it
+is stranded, and a person is told. Nothing is pasted twice, and Enter never goes into a dialog, because there
+it says yes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ DIALOGS = frozenset({"permission", "trust"})
 _REREAD = 0.25
 _RECEIPT_POLL = 0.02
 _HISTORY = 300
+_IMAGE_ROWS = 8
 _BLANKS = re.compile(r"\s+")
 
 
@@ -71,11 +73,13 @@ class Reading:
 
     @property
     def ready(self) -> bool:
-        """Something may be typed. An error that is shown above an input line leaves the agent waiting for input."""
+        """Something may be typed. An error that is shown above an input line leaves the agent waiting for
+        input.
+        """
         return self.state.name == "idle" or (self.state.name == "error" and self.composer is not None)
 
     def holds(self, mark: str) -> bool:
-        """The text with this mark stands in the input line; without a known input line, at the screen's end."""
+        """The text with this mark stands in the input line; without a known one, at the screen's end."""
         if self.composer is None:
             return mark in squashed("".join(self.screen.tail(4)))
         return mark in squashed(self.composer)
@@ -84,6 +88,10 @@ class Reading:
         """The mark shows outside of the input line."""
         inside = squashed(self.composer or "").count(mark)
         return squashed("".join(self.screen.lines)).count(mark) > inside
+
+
+def _is_clear(reading: Reading) -> bool:
+    return not reading.composer and not reading.placeholder
 
 
 class Courier:
@@ -112,7 +120,9 @@ class Courier:
             return _Attempt(self, pane_id, prompt, agent).find()
 
     def say(self, pane_id: str, agent: AgentKind, line: str) -> bool:
-        """Type a command line of the agent's own (its exit line) into an idle agent; whether Enter was pressed."""
+        """Type a command line of the agent's own (its exit line) into an idle agent; whether Enter was
+        pressed.
+        """
         with self._turn(pane_id):
             attempt = _Attempt(self, pane_id, Prompt("", line), agent)
             return attempt.say(squashed(line))
@@ -147,7 +157,9 @@ class _Attempt:
         return Reading(row, screen, state, self._agent.composer(screen), self._agent.placeholder(screen))
 
     def _look_until(self, wanted: Callable[[Reading], bool], seconds: float) -> Reading | None:
-        """Read anew after each output until it is as wanted or the pane has ended; the last reading, whatever it is."""
+        """Read anew after each output until it is as wanted or the pane has ended; the last reading, whatever
+        it is.
+        """
         deadline = time.monotonic() + seconds
         while True:
             mark = self._desk.activity.mark(self._pane)
@@ -180,7 +192,8 @@ class _Attempt:
     def _ready(self, known_idle: bool) -> tuple[Reading | None, Delivery | None]:
         """A reading of an agent that waits for input, twice the same; or why nothing is typed.
 
-        A pane that wrote nothing for half a second looked half a second ago as it looks now: one reading is enough then.
+        A pane that wrote nothing for half a second looked half a second ago as it looks now: one reading is
+        enough then.
         """
         activity, apart = self._desk.activity, self._desk.timings.apart
         still = activity.still_for(self._pane) >= apart or (known_idle and activity.idle_and_still(self._pane))
@@ -210,19 +223,19 @@ class _Attempt:
         draft = reading.composer
         if not draft and not reading.placeholder:
             return None
-        self._note = f"; a draft was cleared: {one_line(draft or 'a pasted text', 120)}"
+        self._note = f": {one_line(draft or 'a pasted text', 120)}"
         keys = self._agent.clear_keys()
         for _ in range(2 if keys else 0):
             self._keys(*keys)
-            now = self._look_until(lambda seen: not seen.composer and not seen.placeholder, self._desk.timings.clear)
+            now = self._look_until(_is_clear, self._desk.timings.clear)
             if now is None or now.ended or not now.ready:
                 return self._queued(now)
             if now.composer == "" and not now.placeholder:
+                self._note = f"; a draft was cleared{self._note}"
                 return None
         return Delivery(
             "stranded",
-            f"a draft stands in its input line and could not be cleared: {one_line(draft or 'a pasted text', 120)}; "
-            "nothing was typed",
+            f"a draft stands in its input line and could not be cleared{self._note}; nothing was typed",
             reading.screen.tail(),
         )
 
@@ -315,35 +328,56 @@ class _Attempt:
             self._desk.activity.wait(self._pane, mark, min(left, _RECEIPT_POLL if self._index is not None else _REREAD))
 
     def _seen(self) -> Delivery | None:
-        """The screen's evidence: the line left the input line, and the agent is busy or the line stands above."""
+        """The screen's evidence: the line left the input line, and the agent is busy or the line stands
+        above.
+        """
         reading = self._read()
         if reading is None or reading.ended or self._shown(reading):
             return None
         if reading.state.name == "busy":
             return Delivery("delivered", f"its input line is empty and it is busy{self._note}", reading.screen.tail())
-        deep = reading if reading.above(self._start_mark) else self._read(_HISTORY)
-        if deep is not None and not self._shown(deep) and deep.above(self._start_mark):
+        if reading.above(self._start_mark):
             return Delivery("delivered", f"the line stands above its input line{self._note}", reading.screen.tail())
         return None
 
+    def _in_scrollback(self) -> bool:
+        """The line stands in the scrollback, and not as an image of the input line.
+
+        Programs that clear the screen to draw it anew leave such images there.
+        """
+        reading = self._read(_HISTORY)
+        if reading is None:
+            return False
+        lines = reading.screen.lines
+        for number, line in enumerate(lines):
+            if self._start_mark not in squashed(line):
+                continue
+            images = (
+                self._agent.composer(Screen(lines[: number + below], reading.screen.title))
+                for below in range(1, _IMAGE_ROWS)
+            )
+            if not any(self._start_mark in squashed(image or "") for image in images):
+                return True
+        return False
+
     def find(self) -> Delivery | None:
-        """What became of the prompt; see ``Panes.find_delivery``. A line that still stands is submitted now."""
+        """See ``Panes.find_delivery``. A line that still stands is submitted now."""
         done = self._receipt()
         if done is not None:
             return done
-        reading = self._read(_HISTORY)
+        reading = self._read()
         if reading is None:
             return None
         if self._start_mark in squashed(reading.row.info.start_command):
             return Delivery("delivered", "it was on the command line that started the agent")
-        if not reading.ended and reading.composer is not None and self._start_mark in squashed(reading.composer):
-            blocked = self._blocked(reading)
-            return blocked or self._submit(time.monotonic())
-        if reading.state.name in DIALOGS and reading.composer is None and not reading.above(self._start_mark):
+        stands = reading.composer is not None and self._start_mark in squashed(reading.composer)
+        if stands and not reading.ended:
+            return self._blocked(reading) or self._submit(time.monotonic())
+        if self._in_scrollback():
+            return Delivery("delivered", "the line stands in its scrollback", reading.screen.tail())
+        if reading.state.name in DIALOGS:
             # The dialog hides the input line; what stands there shows again after it.
             return Delivery("queued", f"a {reading.state.name} dialog hides its input line", reading.screen.tail())
-        if reading.above(self._start_mark) and (reading.composer is not None or not reading.holds(self._end_mark)):
-            return Delivery("delivered", "the line stands in its scrollback", reading.screen.tail())
         return None
 
     def say(self, mark: str) -> bool:

@@ -1,8 +1,10 @@
-"""Where panes stand: the conductor below at full width, workers tiled above, further windows for further workers.
+"""Where panes stand: the conductor below at full width, workers tiled above, further windows for further
+workers.
 
-libtmux looks up and arranges; what carries other people's text or must not be interrupted goes through ``Tmux``.
-A pane is known by its tag (a pane option), wherever the user moved it: tags are set before the program starts, and
-``@taskmaestro_started`` after, so that a crash in between leaves neither a double nor a pane that never starts.
+libtmux looks up and arranges; what carries other people's text or must not be interrupted goes through
+``Tmux``. A pane is known by its tag (a pane option), wherever the user moved it: tags are set before the
+program starts, and ``@taskmaestro_started`` after, so that a crash in between leaves neither a double nor a
+pane that never starts.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ def _row_of_cells(width: int, height: int, top: int, numbers: Sequence[int]) -> 
 
 
 def layout_string(width: int, height: int, workers: Sequence[int], conductor: int | None) -> str | None:
-    """The layout as tmux writes it; pane numbers (``%N`` without the sign) in the order of the window's panes.
+    """The layout as tmux writes it; pane numbers (``%N`` without the sign) in the order of the window's
+    panes.
 
     Workers are tiled in rows as equal as can be, the conductor last. None where the window is too small.
     """
@@ -81,7 +84,9 @@ def layout_string(width: int, height: int, workers: Sequence[int], conductor: in
 
 
 class Layout:
-    """Makes the panes of one session that are missing. ``start`` runs a spec's program in a pane that was made."""
+    """Makes the panes of one session that are missing. ``start`` runs a spec's program in a pane that was
+    made.
+    """
 
     def __init__(self, tmux: Tmux, tag: str, panes_per_window: int, start: Callable[[str, PaneSpec], object]) -> None:
         self._tmux = tmux
@@ -199,7 +204,7 @@ class Layout:
         except NoServer:
             there, fresh = False, True
         if there:
-            commands = [("new-window", "-d", "-n", name, "-t", f"{exact}:", *tail)]
+            commands: list[tuple[str, ...]] = [("new-window", "-d", "-n", name, "-t", f"{exact}:", *tail)]
         else:
             size = ("-x", str(WIDTH), "-y", str(HEIGHT))
             commands = [
@@ -242,7 +247,9 @@ class Layout:
                     self._arrange_window(window)
 
     def _arrange_window(self, window: Window) -> None:
-        """Lay out a window that holds our panes and no other; one that the user added panes to is left as it is."""
+        """Lay out a window that holds our panes and no other; one that the user added panes to is left as it
+        is.
+        """
         rows = all_rows(self._tmux)
         order = [pane.pane_id for pane in window.panes]
         known = {pane_id: self.index_of(rows[pane_id]) for pane_id in order if pane_id in rows}
@@ -263,7 +270,9 @@ class Layout:
 
 @contextmanager
 def looked_up(tmux: Tmux) -> Iterator[Server]:
-    """libtmux's view of the server; its errors as faults. Imported here because that takes a tenth of a second."""
+    """libtmux's view of the server; its errors as faults. Imported here because that takes a tenth of a
+    second.
+    """
     import libtmux
     from libtmux.exc import LibTmuxException
 

@@ -1,7 +1,8 @@
-"""Reading tmux: the list of all panes, and one pane's screen, so that no text of others can pass for tmux's words.
+"""Reading tmux: the list of all panes, and one pane's screen, so that no text of others can pass for tmux's
+words.
 
-Every record and every free field is set off by a token drawn anew for this process; a screen is followed by an answer
-that holds it, so that a screen which imitates the control protocol is noticed.
+Every record and every free field is set off by a token drawn anew for this process; a screen is followed by
+an answer that holds it, so that a screen which imitates the control protocol is noticed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _FORMAT = f"{_TOKEN}:" + f"/{_TOKEN}/".join(
 
 @dataclass(frozen=True)
 class Row:
-    """A pane with what this program needs beyond ``PaneInfo``: its tag, whether its program was started, its cursor."""
+    """A pane with what this program needs beyond ``PaneInfo``: its tag, whether its program was started, its
+    cursor.
+    """
 
     info: PaneInfo
     tag: str
@@ -70,7 +73,9 @@ def _rows(lines: list[str]) -> list[Row]:
 
 
 def all_rows(tmux: Tmux) -> dict[str, Row]:
-    """All panes of the server by id; empty where no server runs. A window linked twice counts for our session."""
+    """All panes of the server by id; empty where no server runs. A window linked twice counts for our
+    session.
+    """
     try:
         lines = tmux.read("list-panes", "-a", "-F", _FORMAT)
     except NoServer:
@@ -113,10 +118,12 @@ def _nearest(tmux: Tmux, rows: list[Row]) -> Row | None:
 def screen_of(tmux: Tmux, pane_id: str, history: int = 0) -> tuple[Row, Screen] | None:
     """The pane and what it shows now, with up to ``history`` lines above; None where there is no such pane.
 
-    The cursor is tmux's (column, row) on the visible screen; wrapped lines are joined, so its row need not be the line's.
+    The cursor is tmux's (column, row) on the visible screen; wrapped lines are joined, so its row need not be
+    the line's.
     """
     capture = ["capture-pane", "-p", "-J", "-t", pane_id, *(["-S", str(-history)] if history else [])]
     listing = ["list-panes", "-a", "-f", f"#{{==:#{{pane_id}},{pane_id}}}", "-F", _FORMAT]
+    shown: list[str] = []
     try:
         shown, listed = tmux.run_many(capture, listing)
         row = _nearest(tmux, _rows(listed))

@@ -1,8 +1,8 @@
 """Process trees: who descends from a pane's program, and ending exactly those.
 
-Some agents outlive their pane. The tree is recorded while it stands; a process is named by its pid and its start, so
-that a pid which was given out again is never touched. Programs that made themselves daemons before are left alone: other
-panes may use them.
+Some agents outlive their pane. The tree is recorded while it stands; a process is named by its pid and its
+start, so that a pid which was given out again is never touched. Programs that made themselves daemons before
+are left alone: other panes may use them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _POLL = 0.02
 
 @dataclass(frozen=True)
 class Process:
-    """One process: ``start`` is its start time in the system's own words, ``group`` its session (or process group)."""
+    """One process: ``start`` is its start time in the system's own words, ``group`` its session (or process
+    group).
+    """
 
     pid: int
     parent: int
@@ -40,7 +42,8 @@ def _from_proc() -> dict[int, Process]:
             text = (folder / "stat").read_text("utf-8", "replace")
         except (FileNotFoundError, ProcessLookupError):  # it has just ended
             continue
-        # After the name, which is in parentheses and may hold anything: state, ppid, pgrp, session, ..., 20th: start.
+        # After the name, which is in parentheses and may hold anything: state, ppid, pgrp, session, ...,
+        # 20th: start.
         fields = text[text.rindex(")") + 2 :].split()
         if fields[0] != "Z":
             pid = int(folder.name)
@@ -76,7 +79,8 @@ def snapshot() -> dict[int, Process]:
 
 
 def tree(root: int, *, ended: bool = False) -> frozenset[Process]:
-    """The process ``root``, its descendants, and whoever is in its session. Never this program or what started it.
+    """The process ``root``, its descendants, and whoever is in its session. Never this program or what
+    started it.
 
     With ``ended`` the root is known to have ended: a process of that number is another one then.
     """
@@ -107,7 +111,9 @@ def alive(processes: Iterable[Process]) -> frozenset[Process]:
 
 
 def end(processes: Iterable[Process], grace: float = 2.0) -> frozenset[Process]:
-    """Ask them to end (SIGTERM), and after ``grace`` seconds end them; those that are still there after as long again."""
+    """Ask them to end (SIGTERM), and after ``grace`` seconds end them; those that are still there after as
+    long again.
+    """
     left = alive(processes)
     for number in (signal.SIGTERM, signal.SIGKILL):
         for one in left:

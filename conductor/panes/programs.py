@@ -1,4 +1,6 @@
-"""Finding an agent's program before it is started, so that a missing one is told at once and not as a time-out."""
+"""Finding an agent's program before it is started, so that a missing one is told at once and not as a
+time-out.
+"""
 
 from __future__ import annotations
 

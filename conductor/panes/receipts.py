@@ -1,7 +1,8 @@
 """Receipts: what agents' hooks recorded, one JSON line each, in ``pane-N.jsonl`` (N: pane index).
 
-``{"event": "prompt"|"stop"|"permission"|"start"|"end", "msg": "7"|null, "at": ISO 8601, "pane": "2"}``.
-Read incrementally; a torn last line waits until it is whole, any other line that is no receipt is counted, not guessed at.
+``{"event": "prompt"|"stop"|"permission"|"start"|"end", "msg": "7"|null, "at": ISO 8601, "pane": "2"}``. Read
+incrementally; a torn last line waits until it is whole, any other line that is no receipt is counted, not
+guessed at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The one place that runs tmux commands: over the control client where there is one, else a process for each.
 
-``run`` takes the same arguments either way. A command is never repeated by itself: where the connection ended before
-the answer came, ``ConnectionLost`` says so and the caller, who knows whether a repetition is safe, decides.
+``run`` takes the same arguments either way. A command is never repeated by itself: where the connection ended
+before the answer came, ``ConnectionLost`` says so and the caller, who knows whether a repetition is safe,
+decides.
 """
 
 from __future__ import annotations
@@ -48,9 +49,11 @@ def unformatted(text: str) -> str:
 
 
 class Tmux:
-    """A tmux server and one session of it. ``socket`` None: the server that the user's own ``tmux`` would talk to.
+    """A tmux server and one session of it. ``socket`` None: the server that the user's own ``tmux`` would
+    talk to.
 
-    Set ``on_output``, ``on_notice``, ``on_lost`` and ``subscriptions`` before the first command; see ``ControlClient``.
+    Set ``on_output``, ``on_notice``, ``on_lost`` and ``subscriptions`` before the first command; see
+    ``ControlClient``.
     """
 
     def __init__(self, session: str, socket: Path | None = None, *, timeout: float = 5.0) -> None:
@@ -82,13 +85,16 @@ class Tmux:
     def run(self, *args: str) -> list[str]:
         """Run one tmux command; its output, a line each.
 
-        Raises ``TmuxRefused`` with tmux's words, ``NoServer``, ``ConnectionLost``, or ``Unavailable`` without tmux.
+        Raises ``TmuxRefused`` with tmux's words, ``NoServer``, ``ConnectionLost``, or ``Unavailable`` without
+        tmux.
         """
         client = self.connect()
         return client.run(*args) if client else self.once(args)
 
     def run_many(self, *commands: Sequence[str]) -> list[list[str]]:
-        """Run commands one after the other, in one write where there is a connection. Raises the first failure."""
+        """Run commands one after the other, in one write where there is a connection. Raises the first
+        failure.
+        """
         client = self.connect()
         return client.run_many(*commands) if client else [self.once(command) for command in commands]
 
@@ -126,7 +132,8 @@ class Tmux:
         raise TmuxRefused(flat, err or out)
 
     def connect(self, *, now: bool = False) -> ControlClient | None:
-        """The control client, attached anew where it was lost; None where the session is not there (asked once a second).
+        """The control client, attached anew where it was lost; None where the session is not there (asked
+        once a second).
 
         With ``now`` it is tried at once, as after the session was made.
         """
@@ -181,7 +188,7 @@ class Tmux:
 
 
 def require_tmux(tmux: Tmux) -> None:
-    """Raise ``Unavailable`` where tmux is missing or older than 3.2, which this needs for its control client."""
+    """Raise ``Unavailable`` where tmux is missing or older than 3.2, whose control mode is needed."""
     text = " ".join(tmux.once(("-V",)))
     found = re.search(r"(\d+)\.(\d+)", text)
     if found and (int(found[1]), int(found[2])) < OLDEST:

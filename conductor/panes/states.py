@@ -1,7 +1,7 @@
 """What an agent is doing, from its receipts and from its screen.
 
-The screen is believed where it shows something that stops the agent (a dialog, a limit, an error); else a receipt that
-is newer than the pane's last output; else the screen; else the last receipt.
+The screen is believed where it shows something that stops the agent (a dialog, a limit, an error); else a
+receipt that is newer than the pane's last output; else the screen; else the last receipt.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Watching panes without polling: output from the control client, ends by a subscription, quiet by one timer.
 
-No timer runs while every pane is quiet. tmux tells of a pane's output, and once a second of a changed ``pane_dead``;
-for a pane that went away it only says that its window changed, so the list of panes is read then.
+No timer runs while every pane is quiet. tmux tells of a pane's output, and once a second of a changed
+``pane_dead``; for a pane that went away it only says that its window changed, so the list of panes is read
+then.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _RETRY = 1.0
 
 
 class Watcher:
-    """Tells ``on_change`` of output after quiet, of quiet, of dead and of gone panes; on one thread of its own.
+    """Tells ``on_change`` of output after quiet, of quiet, of dead and of gone panes; on one thread of its
+    own.
 
     ``known`` answers our panes that are there now, and whether each is dead.
     """
@@ -51,7 +53,8 @@ class Watcher:
         tmux.on_connect = activity.connected
         tmux.on_notice = self._notice
         tmux.on_lost = self._gone_deaf
-        tmux.subscriptions[_DEAD] = "%*:#{pane_dead}"
+        # With the pid, so that one that was started again and ended within the second is told of too.
+        tmux.subscriptions[_DEAD] = "%*:#{pane_dead} #{pane_pid}"
 
     def start(self, on_change: Callable[[str, str], None]) -> None:
         """Watch from now on. Panes that are quiet already are told of as quiet once, after the usual time."""
@@ -70,6 +73,7 @@ class Watcher:
             for pane_id in pane_ids:
                 self._panes[pane_id] = False
                 self._noisy.add(pane_id)
+            self._check = True
             self._wake.notify()
 
     def forget(self, pane_id: str) -> None:

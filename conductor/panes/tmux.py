@@ -35,21 +35,27 @@ _EXIT_PATIENCE = 5.0
 
 
 def session_name(repo_root: Path) -> str:
-    """``taskmaestro-<folder>-<hash>``: the folder's name sanitised once, the hash of the whole path against namesakes."""
+    """``taskmaestro-<folder>-<hash>``: the folder's name sanitised once, the hash of the whole path against
+    namesakes.
+    """
     root = repo_root.resolve()
     folder = re.sub(r"[^A-Za-z0-9_]+", "-", root.name).strip("-")[:32] or "repo"
     return f"taskmaestro-{folder}-{hashlib.sha256(str(root).encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
 
 
 def direct(argv: Sequence[str]) -> tuple[str, ...]:
-    """The argv so that tmux runs it without a shell's reading it: tmux takes a single argument for a shell command."""
+    """The argv so that tmux runs it without a shell's reading it: tmux takes a single argument for a shell
+    command.
+    """
     return tuple(argv) if len(argv) > 1 else ("/bin/sh", "-c", 'exec "$0"', argv[0])
 
 
 class TmuxPanes:
-    """The port ``Panes``. ``socket`` None: the user's own server. ``receipts``: the folder that hooks write to.
+    """The port ``Panes``. ``socket`` None: the user's own server. ``receipts``: the folder that hooks write
+    to.
 
-    ``tag`` marks the panes as this repository's; it defaults to the session's name and must not change between runs.
+    ``tag`` marks the panes as this repository's; it defaults to the session's name and must not change
+    between runs.
     """
 
     def __init__(
@@ -80,8 +86,9 @@ class TmuxPanes:
         return self._tmux
 
     def ensure_session(self, specs: Sequence[PaneSpec]) -> dict[int, tuple[str, bool]]:
-        """See ``Panes``. A dead pane is started again in its place. Raises before anything is made where a program is
-        missing (``Unavailable``) or a folder or an environment name is not usable (``BadInput``)."""
+        """See ``Panes``. A dead pane is started again in its place. Raises before anything is made where a
+        program is missing (``Unavailable``) or a folder or an environment name is not usable (``BadInput``).
+        """
         require_tmux(self._tmux)
         checked = [self._checked(spec) for spec in specs]
         if len({spec.index for spec in specs}) != len(specs):
@@ -151,7 +158,9 @@ class TmuxPanes:
         self._watcher.start(on_change)
 
     def end(self, pane_id: str, agent: AgentKind | None) -> None:
-        """See ``Panes``. A pane that is not there any more is fine. Raises ``Unavailable`` naming what would not end."""
+        """See ``Panes``. A pane that is not there any more is fine. Raises ``Unavailable`` naming what would
+        not end.
+        """
         row = self._row(pane_id)
         if row is None:
             return

@@ -96,16 +96,19 @@ def read_answer(text: str, reviewer: str) -> tuple[Finding, ...]:
 
 
 def _json_of(text: str) -> object:
-    for _ in range(2):
-        fenced = _FENCED.findall(text)
-        try:
-            value = json.loads(fenced[0] if len(fenced) == 1 else text)
-        except (ValueError, RecursionError) as fault:
-            shown = one_line(text, 80) or "(nothing)"
-            raise _misfit(f"it is not JSON ({one_line(str(fault), 100)}); it begins: {shown}") from fault
-        if not isinstance(value, dict) or "findings" in value or not isinstance(value.get("result"), str):
-            return value
-        text = value["result"]
+    value = _parsed(text)
+    if isinstance(value, dict) and "findings" not in value and isinstance(value.get("result"), str):
+        return _parsed(value["result"])
+    return value
+
+
+def _parsed(text: str) -> object:
+    fenced = _FENCED.findall(text)
+    try:
+        value: object = json.loads(fenced[0] if len(fenced) == 1 else text)
+    except (ValueError, RecursionError) as fault:
+        shown = one_line(text, 80) or "(nothing)"
+        raise _misfit(f"it is not JSON ({one_line(str(fault), 100)}); it begins: {shown}") from fault
     return value
 
 

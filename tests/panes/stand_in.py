@@ -1,7 +1,9 @@
-"""A stand-in for a coding agent, hostile on demand: a raw-mode terminal program with an input line and dialogs.
+"""A stand-in for a coding agent, hostile on demand: a raw-mode terminal program with an input line and
+dialogs.
 
-Run as ``python stand_in.py [FIRST PROMPT]``. ``STAND_IN`` holds JSON: how it misbehaves. ``STAND_IN_LOG`` names a file
-to which it writes what happened to it, one JSON line each: ``start``, ``paste``, ``submit``, ``approve``, ``key``.
+Run as ``python stand_in.py [FIRST PROMPT]``. ``STAND_IN`` holds JSON: how it misbehaves. ``STAND_IN_LOG``
+names a file to which it writes what happened to it, one JSON line each: ``start``, ``paste``, ``submit``,
+``approve``, ``key``.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ MARK = "\u276f"
 class StandIn:
     """One run. ``ways`` are the switches of ``STAND_IN``; unknown ones are an error."""
 
-    KNOWN = {
-        "drop_enter", "draft", "keeps_draft", "trust", "ask_after_paste", "silent", "die_at", "placeholder", "busy",
+    KNOWN = frozenset({
+        "drop_enter", "draft", "keeps_draft", "trust", "ask_after_paste", "silent", "die_at",
+        "placeholder", "busy",
         "receipts", "ignores_hangup", "child", "work", "error", "limit", "swallow", "title", "late",
-    }  # fmt: skip
+    })  # fmt: skip
 
     def __init__(self) -> None:
         self.ways = json.loads(os.environ.get("STAND_IN", "{}"))

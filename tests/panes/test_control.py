@@ -19,7 +19,8 @@ from tests.support.tmux_server import private_server
 from tests.support.tmux_server import tmux as run_tmux
 from tests.support.waiting import wait_until
 
-# Everything but what a line of the protocol cannot hold; tmux itself turns control characters into escapes on show.
+# Everything but what a line of the protocol cannot hold; tmux itself turns control characters into escapes on
+# show.
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=60)
 NASTY = st.lists(
     st.sampled_from(["'", '"', ";", "#{pane_id}", "~", "$HOME", "\\", "{", "}", " ", "-", "%", "é", "日", "#"])

@@ -1,9 +1,12 @@
-"""Sessions, windows and panes on real tmux: found again, never doubled, exact, whatever the user's settings are."""
+"""Sessions, windows and panes on real tmux: found again, never doubled, exact, whatever the user's settings
+are.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -130,9 +133,8 @@ def test_the_program_runs_in_exactly_this_folder_with_exactly_these_words(
     folder = tmp_path / name
     folder.mkdir()
     out = tmp_path / "out.json"
-    code = (
-        "import json, os, sys; json.dump([os.getcwd(), sys.argv[2:], os.environ['V']], open(sys.argv[1], 'w')); input()"
-    )
+    said = "[os.getcwd(), sys.argv[2:], os.environ['V']]"
+    code = f"import json, os, sys; json.dump({said}, open(sys.argv[1], 'w')); input()"
     words = [name, "", "a\nb", "-x", "trailing;", "trailing\\;", "#{pane_id}", "*"]
     bench.up(plain(1, folder, sys.executable, "-S", "-c", code, str(out), *words, V=f"{name};"))
     wait_until(lambda: out.exists() and out.read_text().endswith("]"))
@@ -307,4 +309,4 @@ def test_a_layout_that_does_not_fit_is_none() -> None:
 
 def test_importing_the_module_does_not_load_libtmux() -> None:
     code = "import sys, conductor.panes.tmux; sys.exit('libtmux' in sys.modules)"
-    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -40,9 +40,7 @@ def project(tmp_path: Path, opened: list[Path], monkeypatch: pytest.MonkeyPatch)
     for name in ("codex", "aider"):
         (tools / name).write_text("#!/bin/sh\n")
         (tools / name).chmod(0o755)
-    git_folder = Path(
-        next(p for p in ("/usr/bin/git", "/usr/local/bin/git", "/bin/git") if Path(p).exists())
-    ).parent
+    git_folder = Path(next(p for p in ("/usr/bin/git", "/usr/local/bin/git", "/bin/git") if Path(p).exists())).parent
     monkeypatch.setenv("PATH", f"{tools}:{git_folder}")
     return root
 

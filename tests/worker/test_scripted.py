@@ -230,9 +230,7 @@ def test_an_enter_right_after_a_paste_can_be_lost(start: Start) -> None:
     pane.paste("do it")
     pane.keys("Enter")
     pasted = time.monotonic()
-    wait_until(
-        lambda: pane.composer() == "do it" and time.monotonic() - pasted > 0.5, what="the text still there"
-    )
+    wait_until(lambda: pane.composer() == "do it" and time.monotonic() - pasted > 0.5, what="the text still there")
     pane.keys("Enter")
     pane.sees("ran")
 
@@ -278,9 +276,7 @@ def test_a_silent_turn_stays_busy(start: Start) -> None:
 
 def test_half_a_result_is_written_in_place_and_finished_later(start: Start, world: World) -> None:
     text = json.dumps({"status": "failure", "error": "x" * 300})
-    pane = start(
-        {"turns": [{"steps": [{"half": {"text": text, "finish_after": 0.5}}]}, {"steps": [{"half": {}}]}]}
-    )
+    pane = start({"turns": [{"steps": [{"half": {"text": text, "finish_after": 0.5}}]}, {"steps": [{"half": {}}]}]})
     pane.send("a")
     pane.sees("Wrote half")
     path = world.tree / "RESULT.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from schemas.text import clean
 
@@ -24,8 +24,7 @@ _CONTROLS = {
 _SEQUENCES = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1bOA": "up", b"\x1bOB": "down"}
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """``name`` is text, paste, enter, newline, clear, interrupt, eof, backspace, escape, up or down."""
 
     name: str
@@ -109,13 +108,13 @@ class KeyReader:
         return Key(name) if name else None
 
 
-@dataclass
 class Composer:
     """The input line: pieces of (what is shown, what is meant). A paste of several lines shows a
     placeholder.
     """
 
-    pieces: list[tuple[str, str]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.pieces: list[tuple[str, str]] = []
 
     @property
     def shown(self) -> str:

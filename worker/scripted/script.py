@@ -26,9 +26,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.errors import BadInput
 from worker.task import KINDS, Task
@@ -39,8 +38,7 @@ DIED = 70
 """The exit code of ``die_at_turn``."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """How it misbehaves at large."""
 
     trust: bool = False
@@ -51,16 +49,14 @@ class Options:
     memory: str = ""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One thing to do; ``value`` was checked to be what ``kind`` takes."""
 
     kind: str
     value: Any
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """What to do for one prompt. None matches anything."""
 
     steps: tuple[Step, ...]
@@ -76,8 +72,7 @@ class Turn:
         return all(want is None or want == is_ for want, is_ in wanted)
 
 
-@dataclass(frozen=True)
-class Script:
+class Script(NamedTuple):
     """The whole file."""
 
     options: Options
@@ -130,7 +125,7 @@ def _table(data: object, place: str, known: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _options(data: object, place: str) -> Options:
-    table = _table(data, place, tuple(one.name for one in fields(Options)))
+    table = _table(data, place, Options._fields)
     for name, value in table.items():
         if type(value) is not type(getattr(Options(), name)):
             raise _bad(f"{place}.{name}", f"expected a {type(getattr(Options(), name)).__name__}")
@@ -170,9 +165,7 @@ def _step(data: object, place: str) -> Step:
 
 def _texts(*names: str) -> Callable[[Any], bool]:
     return lambda value: (
-        isinstance(value, dict)
-        and set(value) == set(names)
-        and all(isinstance(one, str) for one in value.values())
+        isinstance(value, dict) and set(value) == set(names) and all(isinstance(one, str) for one in value.values())
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,8 +40,13 @@ class Layout:
         return self.repo / "taskmaestro-pulls"
 
     def wake(self, name: str) -> None:
-        """Rename a fresh empty file over ``events/<name>``: one change to be seen, however many watch."""
-        replace_text(self.events / name, "")
+        """Rename a fresh empty file over ``events/<name>``: one change to be seen, however many watch.
+
+        Called after something was written. Where the disk refuses this, that write still stands, and must not
+        be reported as failed: watchers also look by themselves every now and then.
+        """
+        with contextlib.suppress(Unavailable):
+            replace_text(self.events / name, "")
 
 
 def replace_text(path: Path, text: str, mode: int = 0o644) -> None:
@@ -47,7 +54,7 @@ def replace_text(path: Path, text: str, mode: int = 0o644) -> None:
 
     Not synced to disk: whatever is written here can be made again from the database.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         temporary.write_text(text, encoding="utf-8")
         temporary.chmod(mode)

@@ -1,8 +1,9 @@
-"""The kinds of agent program that are known, each as data in one module; built-ins and plug-ins by the same door.
+"""The kinds of agent program that are known, each as data in one module; built-ins and plug-ins by the same
+door.
 
-An entry point of the group ``taskmaestro.agents`` names a factory: it takes the agent's ``AgentConfig`` and answers an
-``AgentKind``. ``[agents.NAME]`` in the configuration adds a name: of ``kind`` where that is given, of the kind of its
-own name where there is one, else of kind ``command``.
+An entry point of the group ``taskmaestro.agents`` names a factory: it takes the agent's ``AgentConfig`` and
+answers an ``AgentKind``. ``[agents.NAME]`` in the configuration adds a name: of ``kind`` where that is given,
+of the kind of its own name where there is one, else of kind ``command``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ BUILT_IN = (
 
 
 def doors() -> dict[str, EntryPoint]:
-    """The factories by name; an installed one takes the place of a built-in of the same name. Loads none of them."""
+    """The factories by name; an installed one takes the place of a built-in of the same name. Loads none of
+    them.
+    """
     found = {point.name: point for point in BUILT_IN}
     found.update({point.name: point for point in entry_points(group=GROUP)})
     return found
@@ -86,7 +89,7 @@ class _Kinds(Mapping[str, AgentKind]):
 
 
 class Configured:
-    """A kind under its configured name, with the arguments and the environment that ``[agents.NAME]`` adds."""
+    """A kind under its configured name, with arguments and environment from ``[agents.NAME]``."""
 
     def __init__(self, name: str, kind: AgentKind, settings: AgentConfig) -> None:
         self.name = name

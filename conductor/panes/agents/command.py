@@ -1,7 +1,8 @@
 """Any program as an agent: what its screen means is said by patterns in ``[agents.NAME]``.
 
-Without an ``idle`` pattern nothing is ever typed into it: it gets its first prompt on the command line, and that is all.
-Patterns are searched in each of the screen's last lines; a permission is looked for first, then busy, then idle.
+Without an ``idle`` pattern nothing is ever typed into it: it gets its first prompt on the command line, and
+that is all. Patterns are searched in each of the screen's last lines; a permission is looked for first, then
+busy, then idle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The scripted agent: ``worker.scripted``, a stand-in for a coding agent that costs nothing and does what it is told.
+"""The scripted agent: ``worker.scripted``, a stand-in for a coding agent that costs nothing and does what it
+is told.
 
-Its screen: the input line (\\u276f, a blank, the text) is the last one, the title ends in ``idle``, ``busy`` or ``asks``, dialogs and
-faults are whole lines of fixed words. It records receipts by running the command in ``TASKMAESTRO_HOOK``.
+Its screen: the input line (\\u276f, a blank, the text) is the last one, the title ends in ``idle``, ``busy``
+or ``asks``, dialogs and faults are whole lines of fixed words. It records receipts by running the command in
+``TASKMAESTRO_HOOK``.
 """
 
 from __future__ import annotations

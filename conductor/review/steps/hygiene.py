@@ -48,7 +48,7 @@ class HygieneStep:
             line=1,
             severity=Severity.HIGH,
             message=f"A commit contains {path}, which is private to taskmaestro",
-            impact="Merged, it stands for a result or a task in every later worktree and misleads the conductor.",
+            impact="Merged, it stands for a result or a task in every later worktree.",
             rule="hygiene:private-file",
             step=self.name,
         )
