@@ -6,8 +6,6 @@ import re
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from worker.tools.git import git
-
 from conductor.forge import open_forge
 from conductor.git.facts import inspect
 from conductor.git.worktrees import GitWorktrees
@@ -22,7 +20,7 @@ from schemas.config import Config
 from schemas.effects import InspectPr
 from schemas.errors import Unavailable
 from schemas.events import PrFacts
-
+from worker.tools.git import git
 
 _EMAIL = re.compile(r"<([^<>]+)>")
 
