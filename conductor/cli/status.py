@@ -62,7 +62,11 @@ def read_states(layout: Layout) -> tuple[list[dict[str, Any]], list[Fault]]:
     states: list[dict[str, Any]] = []
     faults: list[Fault] = []
     try:
-        names = [name for name in os.listdir(layout.panes) if name.endswith(".json") and name[:-5].isdigit()]
+        names = [
+            name
+            for name in os.listdir(layout.panes)  # noqa: PTH208 - names alone are wanted
+            if name.endswith(".json") and name[:-5].isdigit()
+        ]
     except FileNotFoundError:
         return states, faults
     except OSError as fault:

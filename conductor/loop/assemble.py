@@ -36,11 +36,16 @@ def panes_of(layout: Layout, config: Config) -> TmuxPanes:
     )
 
 
+def worktrees_of(layout: Layout, config: Config, forge: Forge) -> GitWorktrees:
+    """The repository's worktrees, against the remote that the forge is behind."""
+    return GitWorktrees(layout.root, config.model_copy(update={"remote": forge.remote_name}))
+
+
 def outside_of(layout: Layout, config: Config) -> Outside:
     """Everything that a conductor of this repository works with."""
     receipts = Receipts(layout.receipts)
     forge = open_forge(config, layout.root)
-    worktrees = GitWorktrees(layout.root, config)
+    worktrees = worktrees_of(layout, config, forge)
     return Outside(
         forge=forge,
         worktrees=worktrees,

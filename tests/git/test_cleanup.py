@@ -68,9 +68,6 @@ def test_files_that_are_hidden_from_status_are_seen(worktrees: GitWorktrees, wt:
     assert worktrees.at_risk(1).uncommitted == (".M README.md",)
 
 
-<<<<<<< HEAD
-def test_a_users_setting_that_hides_untracked_files_is_overruled(worktrees: GitWorktrees, wt: Worktree) -> None:
-=======
 def test_a_change_within_the_tick_of_the_indexs_writing_is_seen(
     repo: Path, worktrees: GitWorktrees, wt: Worktree
 ) -> None:
@@ -90,10 +87,7 @@ def test_a_change_within_the_tick_of_the_indexs_writing_is_seen(
     assert worktrees.at_risk(1).uncommitted == (".M README.md",)
 
 
-def test_a_users_setting_that_hides_untracked_files_is_overruled(
-    worktrees: GitWorktrees, wt: Worktree
-) -> None:
->>>>>>> gitside
+def test_a_users_setting_that_hides_untracked_files_is_overruled(worktrees: GitWorktrees, wt: Worktree) -> None:
     git(wt.path, "config", "status.showUntrackedFiles", "no")
     (wt.path / "new.txt").write_text("x")
     assert worktrees.at_risk(1).untracked == ("new.txt",)
