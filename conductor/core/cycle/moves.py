@@ -35,7 +35,7 @@ def settle(pane: Pane, *reasons: AttentionReason) -> Pane:
 
 
 def open_gate(pane: Pane, head: str, base: str, at: datetime) -> Pane:
-    """The CI gate for this head. Whatever was decided or running for another head is dropped."""
+    """The CI gate for this head. Whatever was decided or running before is dropped, also for the same head."""
     pane, serial = numbered(pane)
     gate = Gate(gate_id=f"{pane.run[:4]}-{pane.index}-g{serial}", head=head, base=base, opened_at=at)
     return pane.model_copy(
@@ -46,6 +46,7 @@ def open_gate(pane: Pane, head: str, base: str, at: datetime) -> Pane:
             "base": base,
             "review": None,
             "claim": None,
+            "green_head": None,
             "approved_head": None,
         }
     )
