@@ -13,15 +13,20 @@ from schemas.forge import Check, CheckState
 from schemas.pane import Attention, AttentionReason, PaneState, Role, Status
 from schemas.review import EarlierReview
 
-TRANSIENT = frozenset(
-    {
-        AttentionReason.UNRESPONSIVE,
-        AttentionReason.FORGE_UNAVAILABLE,
-        AttentionReason.INVALID_RESULT,
-        AttentionReason.PANE_DEAD,
-    }
-)
-"""Reasons that can pass without a person's decision, and that give way to one that cannot."""
+WEIGHT = {
+    AttentionReason.FORGE_UNAVAILABLE: 0,
+    AttentionReason.INVALID_RESULT: 1,
+    AttentionReason.UNRESPONSIVE: 1,
+    AttentionReason.PANE_DEAD: 2,
+    AttentionReason.REVIEW_FAILED: 3,
+    AttentionReason.CI_TIMEOUT: 3,
+    AttentionReason.LEASE_REJECTED: 3,
+    AttentionReason.FOREIGN_COMMITS_LOST: 4,
+    AttentionReason.CI_FAILED_CAP: 4,
+    AttentionReason.CYCLE_CAP: 4,
+    AttentionReason.PR_CLOSED: 4,
+}
+"""Which attention gives way to which: what passes by itself never hides what waits for a person."""
 
 
 class Task(Frozen):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from conductor.core import messages
-from conductor.core.state import TRANSIENT, Gate, Pane, Running, Task
+from conductor.core.state import WEIGHT, Gate, Pane, Running, Task
 from schemas.effects import Effect, Report, RunReview, SendTask, StartAgent, TaskKind
 from schemas.pane import Attention, AttentionReason, Status
 
@@ -17,9 +17,9 @@ def numbered(pane: Pane) -> tuple[Pane, int]:
 
 
 def want_person(pane: Pane, reason: AttentionReason, message: str, at: datetime) -> tuple[Pane, list[Effect]]:
-    """Raise attention and report it. One that needs a decision is never covered by one that may pass."""
+    """Raise attention and report it. One that is held is never covered by a lighter one."""
     held = pane.attention
-    if held is not None and held.reason not in TRANSIENT and reason in TRANSIENT:
+    if held is not None and WEIGHT[held.reason] > WEIGHT[reason]:
         return pane, []
     if held is not None and (held.reason, held.message) == (reason, message):
         return pane, []

@@ -169,7 +169,7 @@ def _retry(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
         return inspect_again(pane) if pane.claim is not None else (pane, [])
     if reason is AttentionReason.PR_CLOSED:
         return inspect_again(pane.model_copy(update={"status": Status.WORKING, "ended": None}))
-    return resend_task(pane, start=reason is AttentionReason.PANE_DEAD)
+    return resend_task(pane, start=reason is AttentionReason.PANE_DEAD or pane.agent_state == "gone")
 
 
 def _retry_at_cap(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> Outcome:
