@@ -50,6 +50,16 @@ def _approves(pane: Pane, event: ReviewFinished, policy: CyclePolicy) -> bool:
     return review.verdict is Verdict.APPROVE and clean and _gate_green(pane.gate, review.head, policy)
 
 
+def _gate_lost(pane: Pane, event: ReviewFinished, policy: CyclePolicy) -> bool:
+    review = event.review
+    clean = not review.blocking and not any(finding.blocking for finding in pane.hygiene)
+    return review.verdict is Verdict.APPROVE and clean and not _gate_green(pane.gate, review.head, policy)
+
+
+def _ask_ci_again(pane: Pane, event: ReviewFinished, _policy: CyclePolicy) -> Outcome:
+    return open_gate(pane, event.review.head, event.review.base, event.at), []
+
+
 def _posting(pane: Pane, review: Review, cycle: int) -> PostReview:
     assert pane.pr_number is not None
     return PostReview(
@@ -190,6 +200,15 @@ ROWS: tuple[Row, ...] = (
         "green, nothing blocking, head unchanged: approved for exactly this head",
         _approve,
         _approves,
+    ),
+    Row(
+        "review approves, CI no longer green",
+        _REVIEWING,
+        "review_finished",
+        frozenset({Status.REVIEWING}),
+        "CI was run again meanwhile: no approval and no cycle counted, the gate opens for the same head",
+        _ask_ci_again,
+        _gate_lost,
     ),
     Row(
         "review asks for changes",
