@@ -62,6 +62,8 @@ def _ask_ci_again(pane: Pane, event: ReviewFinished, _policy: CyclePolicy) -> Ou
 
 def _posting(pane: Pane, review: Review, cycle: int) -> PostReview:
     assert pane.pr_number is not None
+    review = review.model_copy(update={"cycle": cycle})
+    checked = pane.gate is None or pane.gate.state is not CheckState.NONE
     return PostReview(
         pane=pane.index,
         review_id=review.review_id,
@@ -69,7 +71,7 @@ def _posting(pane: Pane, review: Review, cycle: int) -> PostReview:
         pr_number=pane.pr_number,
         head=review.head,
         verdict=review.verdict,
-        body=review_body(review, pane.gate.checks if pane.gate else ()),
+        body=review_body(review, "PASS" if checked else "PASS (this project has no checks)"),
         marker=marker(review.review_id, review.head, cycle),
     )
 
