@@ -103,11 +103,12 @@ def _approvable(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> bool:
         return False
     blocking = [finding for finding in pane.unresolved if finding.blocking]
     critical = any(finding.severity.rank == 0 for finding in blocking)
-    return not critical and (not blocking or event.follow_up_issue is not None)
+    deferrable = event.follow_up_issue is not None and bool(event.why.strip())
+    return not critical and (not blocking or deferrable)
 
 
 def _approve(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
-    last = pane.reviews[-1]
+    assert pane.head is not None
     findings = tuple(
         finding.model_copy(update={"deferred": Deferral(reason=event.why, follow_up_issue=event.follow_up_issue or 1)})
         if finding.blocking
@@ -117,8 +118,8 @@ def _approve(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
     review = Review(
         review_id=f"{pane.last_review_id}-by-person",
         cycle=pane.review_cycle,
-        head=last.head,
-        base=pane.base or last.head,
+        head=pane.head,
+        base=pane.base or pane.head,
         verdict=Verdict.APPROVE,
         findings=findings,
         reviewer=event.who,
@@ -134,13 +135,16 @@ def _refuse_approval(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> O
         return _refuse(pane, "CI is not green for the current head.")
     if any(finding.severity.rank == 0 for finding in pane.unresolved if finding.blocking):
         return _refuse(pane, "a critical finding is open; those are never deferred.")
-    return _refuse(pane, "high findings are open: name the issue that follows them up (`--follow-up N`).")
+    if not pane.reviews:
+        return _refuse(pane, "no review was made yet.")
+    return _refuse(pane, "high findings are open: say why and name the issue that follows them up (`--follow-up N`).")
 
 
 def _another_review(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> Outcome:
     pane = pane.model_copy(update={"extra_cycles": pane.extra_cycles + 1, "attention": None})
-    if pane.gate is not None and pane.green_head == pane.gate.head and pane.status is Status.REVIEWING:
-        return begin_review(pane, pane.gate)
+    if pane.status is Status.REVIEWING and pane.gate is not None:
+        green = pane.green_head == pane.gate.head and pane.review is None
+        return begin_review(pane, pane.gate) if green else (pane, [])
     pane = pane.model_copy(update={"status": Status.REVIEW_PENDING})
     return give_task(pane, "fix", messages.fix_text(pane.unresolved))
 
