@@ -82,6 +82,15 @@ def _report_lease(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Outcom
     )
 
 
+def _at_cap(pane: Pane) -> bool:
+    return pane.attention is not None and pane.attention.reason is AttentionReason.CYCLE_CAP
+
+
+def _gave_up(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> bool:
+    """At the cap nothing is asked of the worker, so its word ends nothing: a person decides."""
+    return event.result.status in (ResultStatus.FAILURE, ResultStatus.ERROR) and not _at_cap(pane)
+
+
 def _worker_failed(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Outcome:
     error = clean(event.result.error or "no reason was given")
     pane = answered(_marked(pane, event))
@@ -148,12 +157,11 @@ def inspect_again(pane: Pane, *, loss_accepted: bool = False) -> Outcome:
 
 def _fits_cycle(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> bool:
     result = event.result
-    capped = pane.attention is not None and pane.attention.reason is AttentionReason.CYCLE_CAP
     return (
         result.status is ResultStatus.REVIEW_ADDRESSED
         and result.review_cycle == pane.review_cycle
         and pane.pr_number is not None
-        and not capped
+        and not _at_cap(pane)
     )
 
 
@@ -278,8 +286,6 @@ def _accept(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> Outcome:
 
 
 _SUCCESS = _status_is(ResultStatus.SUCCESS)
-_FAILED = _status_is(ResultStatus.FAILURE, ResultStatus.ERROR)
-_REVIEWED = frozenset({Status.REVIEWING})
 
 ROWS: tuple[Row, ...] = (
     Row("result of another role", EVERY, "result_seen", None, "only workers report here", guard=_not_a_worker),
@@ -325,7 +331,7 @@ ROWS: tuple[Row, ...] = (
         frozenset({Status.DONE}),
         "failure or error: reported, no review",
         _worker_failed,
-        _FAILED,
+        _gave_up,
     ),
     Row(
         "success claimed",
