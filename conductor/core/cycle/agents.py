@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conductor.core.cycle.claims import inspect_again
 from conductor.core.cycle.moves import settle, want_person
 from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
 from conductor.core.state import Pane
@@ -41,7 +42,7 @@ def _queued(pane: Pane, _event: TaskQueued, _policy: CyclePolicy) -> Outcome:
 
 def _delivery(pane: Pane, how: str) -> Pane:
     task = pane.task
-    if task is None or not task.open:
+    if task is None or not task.open or task.delivery == how:
         return pane
     return pane.model_copy(update={"task": task.model_copy(update={"delivery": how})})
 
@@ -101,6 +102,8 @@ def _died(pane: Pane, event: PaneDied, _policy: CyclePolicy) -> Outcome:
 
 
 def _forge_down(pane: Pane, event: ForgeFailed, _policy: CyclePolicy) -> Outcome:
+    if pane.attention is not None and pane.attention.reason is AttentionReason.FORGE_UNAVAILABLE:
+        return pane, []
     return want_person(
         pane,
         AttentionReason.FORGE_UNAVAILABLE,
@@ -110,7 +113,10 @@ def _forge_down(pane: Pane, event: ForgeFailed, _policy: CyclePolicy) -> Outcome
 
 
 def _forge_up(pane: Pane, _event: ForgeBack, _policy: CyclePolicy) -> Outcome:
-    return settle(pane, AttentionReason.FORGE_UNAVAILABLE), []
+    if pane.attention is None or pane.attention.reason is not AttentionReason.FORGE_UNAVAILABLE:
+        return pane, []
+    pane = settle(pane, AttentionReason.FORGE_UNAVAILABLE)
+    return inspect_again(pane) if pane.claim is not None else (pane, [])
 
 
 _FAILED_EFFECT = {

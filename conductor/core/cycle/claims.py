@@ -218,7 +218,7 @@ def _refuse_claim(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> Outco
     assert pane.claim is not None
     problem = what_is_missing(event.facts, pane.claim.purpose)
     assert problem is not None
-    pane, told = tell_worker(_back(pane), problem.message)
+    pane, told = tell_worker(settle(_back(pane), AttentionReason.FORGE_UNAVAILABLE), problem.message)
     pane, effects = want_person(pane, AttentionReason.INVALID_RESULT, f"Pane {pane.index}: {problem.message}", event.at)
     return pane, [*effects, *told]
 
@@ -250,7 +250,7 @@ def _tell_nothing_new(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> O
         missing = (
             f"Nothing changed since the review: the head is still {head}, and nobody answered on the pull request."
         )
-    return tell_worker(_back(pane), missing)
+    return tell_worker(settle(_back(pane), AttentionReason.FORGE_UNAVAILABLE), missing)
 
 
 def _foreign_lost(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> bool:
@@ -278,13 +278,19 @@ def _stop_for_foreign(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> O
 def _accept(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> Outcome:
     facts = event.facts
     assert facts.head is not None
-    assert facts.base is not None
-    pane = settle(answered(pane), AttentionReason.INVALID_RESULT, AttentionReason.UNRESPONSIVE)
+    pane = settle(answered(pane), *_ANSWERED)
     found = hygiene_findings(facts.history, split_asked=False, committed_files=()) if facts.history else ()
     pane = pane.model_copy(update={"pr_number": facts.number, "hygiene": found})
-    return open_gate(pane, facts.head, facts.base, event.at), []
+    return open_gate(pane, facts.head, facts.base or pane.base or facts.head, event.at), []
 
 
+_ANSWERED = (
+    AttentionReason.INVALID_RESULT,
+    AttentionReason.UNRESPONSIVE,
+    AttentionReason.FORGE_UNAVAILABLE,
+    AttentionReason.FOREIGN_COMMITS_LOST,
+)
+"""What a claim that holds answers: the forge was read, and no commit is missing or a person let it go."""
 _SUCCESS = _status_is(ResultStatus.SUCCESS)
 
 ROWS: tuple[Row, ...] = (
