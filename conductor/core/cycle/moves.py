@@ -158,3 +158,10 @@ def answered(pane: Pane) -> Pane:
     if pane.task is None or not pane.task.open:
         return pane
     return pane.model_copy(update={"task": pane.task.model_copy(update={"delivery": "answered"})})
+
+
+def taken_back(pane: Pane) -> Pane:
+    """The task that is still open is not asked for any more: what waits for its delivery is dropped."""
+    if pane.task is None or not pane.task.open:
+        return pane
+    return pane.model_copy(update={"task": pane.task.model_copy(update={"delivery": "taken_back"})})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from conductor.core import messages
 from conductor.core.cycle.claims import inspect_again
 from conductor.core.cycle.gate import return_to_worker
-from conductor.core.cycle.moves import begin_review, give_task, open_gate, resend_task, settle
+from conductor.core.cycle.moves import begin_review, give_task, open_gate, resend_task, settle, taken_back
 from conductor.core.cycle.reviews import approved
 from conductor.core.cycle.row import EVERY, Guard, Outcome, Row
 from conductor.core.state import Assignment, Pane
@@ -90,8 +90,7 @@ def _abandon(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
         "ended": "abandoned",
         "approved_head": None,
     }
-    task = pane.task.model_copy(update={"delivery": "taken_back"}) if pane.task is not None else None
-    pane = pane.model_copy(update={"status": Status.DONE, "task": task, **gone})
+    pane = taken_back(pane).model_copy(update={"status": Status.DONE, **gone})
     said = f"Pane {pane.index}: abandoned by {event.who}: {event.why}"
     return pane, [Report(pane=pane.index, level="info", message=said)]
 
