@@ -148,8 +148,10 @@ def _inspect(
 
 def inspect_again(pane: Pane, *, loss_accepted: bool = False) -> Outcome:
     """Hold the claim against the world once more (a person said retry)."""
-    if pane.claim is not None:
-        return _inspect(pane, pane.claim.pr_number, pane.claim.purpose, loss_accepted=loss_accepted)
+    claim = pane.claim
+    if claim is not None:
+        accepted = loss_accepted or claim.loss_accepted
+        return _inspect(pane, claim.pr_number, claim.purpose, loss_accepted=accepted)
     if pane.pr_number is None:
         return pane, []
     return _inspect(pane, pane.pr_number, "success" if pane.status is Status.WORKING else "addressed")
