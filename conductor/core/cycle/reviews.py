@@ -106,6 +106,7 @@ def approved(pane: Pane, review: Review, how: str) -> Outcome:
             pane=pane.index,
             level="info",
             message=f"✅ Pane {pane.index}: #{pane.pr_number} approved{how} at {review.head[:12]}.",
+            head=review.head,
         ),
     ]
     return pane, effects

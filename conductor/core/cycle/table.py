@@ -17,12 +17,14 @@ from schemas.effects import (
     InspectPr,
     PostReview,
     QuarantineResult,
+    Report,
     RunReview,
     SendTask,
     WriteResult,
 )
 from schemas.events import Event, PaneAdded, PaneBound, PaneRemoved, PolicySet, TaskGiven, UserDecided
 from schemas.pane import Status
+from schemas.review import Verdict
 
 TABLE: tuple[Row, ...] = (*claims.ROWS, *gate.ROWS, *reviews.ROWS, *people.ROWS, *agents.ROWS)
 _BY_PLACE: dict[tuple[Status, str], tuple[Row, ...]] = {
@@ -94,7 +96,11 @@ def _add(fleet: Fleet, event: PaneAdded) -> tuple[Fleet, tuple[Effect, ...], str
 
 
 def wanted(fleet: Fleet, effect: Effect) -> bool:
-    """Whether an effect that waits for its turn is still asked for; what is not is dropped, and that is recorded."""
+    """Whether an effect that waits for its turn is still asked for; what is not is dropped, and that is recorded.
+
+    An approval stays wanted where the pane has gone on to another pull request: it is for its head, which the forge
+    compares.
+    """
     pane = fleet.panes.get(effect.pane)
     if pane is None:
         return False
@@ -108,8 +114,11 @@ def wanted(fleet: Fleet, effect: Effect) -> bool:
         if effect.status == "approved":
             return pane.status is Status.APPROVED and pane.approved_head == effect.head
         return pane.status is Status.REVIEW_PENDING and pane.review_cycle == effect.review_cycle
-    if isinstance(effect, PostReview) and effect.verdict == "approve":
-        return pane.status is Status.APPROVED and pane.approved_head == effect.head
+    if isinstance(effect, PostReview) and effect.verdict is Verdict.APPROVE:
+        moved_on = pane.pr_number != effect.pr_number
+        return moved_on or (pane.status is Status.APPROVED and pane.approved_head == effect.head)
+    if isinstance(effect, Report) and effect.head is not None:
+        return pane.approved_head == effect.head
     if isinstance(effect, QuarantineResult):
         return pane.last_stamp == effect.stamp
     return True
