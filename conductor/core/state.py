@@ -30,7 +30,10 @@ WEIGHT = {
 
 
 class Task(Frozen):
-    """The task that the pane has, or had last. ``text`` is TASK.md, ``line`` the short prompt that points to it."""
+    """The task that the pane has, or had last. ``text`` is TASK.md, ``line`` the short prompt that points to it.
+
+    ``words`` are what was asked for, which a notice repeats below what it is about.
+    """
 
     task_id: str
     kind: TaskKind
@@ -39,6 +42,7 @@ class Task(Frozen):
     cycle: int
     line: str
     text: str
+    words: str = ""
     delivery: Literal["sending", "queued", "delivered", "stranded", "answered", "taken_back"] = "sending"
 
     @property
@@ -122,6 +126,8 @@ class Pane(Frozen):
     last_stamp: str | None = None
     ended: Literal["failure", "merged", "closed", "abandoned"] | None = None
     agent_state: str = "unknown"
+    failing_effect: str | None = None
+    """The kind of effect whose failure on this machine raised the attention."""
     last_rule: str = ""
 
     def published(self, awaiting: str) -> PaneState:

@@ -82,6 +82,7 @@ def give_task(
     middle: str,
     *,
     about: TaskKind | None = None,
+    words: str | None = None,
     start: bool = False,
     send: bool = True,
 ) -> tuple[Pane, list[Effect]]:
@@ -102,6 +103,7 @@ def give_task(
         cycle=pane.review_cycle,
         line=messages.pointer(task_id),
         text=text,
+        words=middle if words is None else words,
     )
     pane = pane.model_copy(update={"task": task})
     return pane, [_sending(pane, task, start=start)] if send else []
@@ -136,21 +138,17 @@ def _sending(pane: Pane, task: Task, *, start: bool) -> SendTask:
 
 
 def original_words(pane: Pane) -> str:
-    """The middle of the task that a notice is about, so that a notice never hides it."""
+    """What the task asks for that a notice is about, so that a notice never hides it."""
     if pane.task is None:
         return messages.assignment_text(pane.assignment, pane.issue) if pane.assignment else ""
-    lines = pane.task.text.split("\n")
-    body = "\n".join(lines[2:])
-    marker = "## The task, as before"
-    if marker in body:
-        body = body.split(marker, 1)[1]
-    return body.split("## How to finish", 1)[0].strip()
+    return pane.task.words
 
 
 def tell_worker(pane: Pane, problem: str) -> tuple[Pane, list[Effect]]:
     """Tell the worker what is missing, once, with the task as it was."""
     about: TaskKind = pane.task.about if pane.task else "first"
-    return give_task(pane, "notice", messages.notice_text(problem, original_words(pane)), about=about)
+    words = original_words(pane)
+    return give_task(pane, "notice", messages.notice_text(problem, words), about=about, words=words)
 
 
 def answered(pane: Pane) -> Pane:
