@@ -129,12 +129,22 @@ _FAILED_EFFECT = {
 def _effect_failed(pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> Outcome:
     reason = _FAILED_EFFECT.get(event.effect, AttentionReason.REVIEW_FAILED)
     what = event.effect.replace("_", " ")
-    return want_person(
+    raised, effects = want_person(
         pane,
         reason,
         f"Pane {pane.index}: {what} failed on this machine: {event.reason} It is tried again; the other panes go on.",
         event.at,
     )
+    if raised is pane:
+        return pane, []
+    return raised.model_copy(update={"failing_effect": event.effect}), effects
+
+
+def recovered(pane: Pane, effect: str) -> Pane:
+    """The pane after this kind of effect was done: what its failure raised is settled."""
+    if pane.attention is None or pane.failing_effect != effect:
+        return pane
+    return pane.model_copy(update={"attention": None, "failing_effect": None})
 
 
 ROWS: tuple[Row, ...] = (

@@ -23,7 +23,8 @@ def want_person(pane: Pane, reason: AttentionReason, message: str, at: datetime)
         return pane, []
     if held is not None and (held.reason, held.message) == (reason, message):
         return pane, []
-    raised = pane.model_copy(update={"attention": Attention(reason=reason, message=message, since=at)})
+    attention = Attention(reason=reason, message=message, since=at)
+    raised = pane.model_copy(update={"attention": attention, "failing_effect": None})
     return raised, [Report(pane=pane.index, level="attention", message=message, reason=reason)]
 
 

@@ -79,6 +79,15 @@ def apply(fleet: Fleet, event: Event) -> tuple[Fleet, tuple[Effect, ...], str]:
     return fleet.model_copy(update={"panes": panes}), decision.effects, decision.rule
 
 
+def settle_done(fleet: Fleet, index: int, effect: str) -> Fleet:
+    """The fleet after an effect was done or dropped: what its earlier failure raised is settled."""
+    pane = fleet.panes.get(index)
+    after = agents.recovered(pane, effect) if pane is not None else None
+    if pane is None or after is None or after is pane:
+        return fleet
+    return fleet.model_copy(update={"panes": {**fleet.panes, index: after}})
+
+
 def _add(fleet: Fleet, event: PaneAdded) -> tuple[Fleet, tuple[Effect, ...], str]:
     known = fleet.panes.get(event.pane)
     pane = known or Pane(index=event.pane, role=event.role, run=event.run, updated_at=event.at, pane_id=event.pane_id)
