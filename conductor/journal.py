@@ -7,11 +7,13 @@ without it would be a guess.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +24,10 @@ from pydantic import ValidationError
 from schemas.errors import BadInput, Fault, Unavailable
 from schemas.journal import JOURNAL_LINE, JournalLine
 from schemas.text import one_line
+
+_sync_data = getattr(os, "fdatasync", os.fsync)  # not every platform has the cheaper one
+_PATIENCE = 0.3
+_TICK = 0.02
 
 
 class JournalFullError(Unavailable):
@@ -46,7 +52,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, JournalLine]]:
         raise Unavailable(f"{path}: {fault.strerror}", "Make the file readable for this user.") from None
     complete = raw[: raw.rfind(b"\n") + 1]
     expected = 0
-    for number, text in enumerate(complete.splitlines(), 1):
+    for number, text in enumerate(complete.split(b"\n")[:-1], 1):
         try:
             line = JOURNAL_LINE.validate_json(text)
         except ValidationError as fault:
@@ -75,18 +81,25 @@ class Journal:
         self._fd = -1
         self._size = 0
         self._seq = 0
+        self._torn = False
 
     def open(self) -> tuple[list[JournalLine], str | None]:
-        """All lines, and what was done with a torn last one (None where there was none)."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        torn = self._set_torn_line_aside()
-        lines = list(read(self.path))
-        created = not self.path.exists()
-        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._size = os.fstat(self._fd).st_size
+        """All lines, and what was done with a torn last one (None where there was none).
+
+        Raises ``BadInput`` for a line that cannot be read, ``Unavailable`` where the file cannot be used.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            torn = self._set_torn_line_aside()
+            lines = list(read(self.path))
+            created = not self.path.exists()
+            self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._size = os.fstat(self._fd).st_size
+            if created:
+                _sync_folder(self.path.parent)
+        except OSError as fault:
+            raise _full(self.path, fault) from None
         self._seq = lines[-1].seq if lines else 0
-        if created:
-            _sync_folder(self.path.parent)
         return lines, torn
 
     def _set_torn_line_aside(self) -> str | None:
@@ -101,8 +114,11 @@ class Journal:
         aside = self.path.with_name(f"{self.path.name}.torn-{stamp}")
         fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, raw[end:])
+            _write_all(fd, raw[end:])
             os.fsync(fd)
+        except OSError:
+            aside.unlink()
+            raise
         finally:
             os.close(fd)
         with self.path.open("r+b") as file:
@@ -123,13 +139,16 @@ class Journal:
         """
         data = b"".join(JOURNAL_LINE.dump_json(line) + b"\n" for line in lines)
         try:
-            written = 0
-            while written < len(data):
-                written += os.write(self._fd, data[written:])
-            os.fdatasync(self._fd)
+            if self._torn:
+                self._undo()
+            self._torn = True
+            _write_all(self._fd, data)
+            _sync_data(self._fd)
         except OSError as fault:
-            self._undo()
+            with contextlib.suppress(OSError):  # tried again before anything else is written
+                self._undo()
             raise _full(self.path, fault) from None
+        self._torn = False
         self._size += len(data)
 
     def rewind(self, seq: int) -> None:
@@ -138,11 +157,18 @@ class Journal:
 
     def _undo(self) -> None:
         os.ftruncate(self._fd, self._size)
+        self._torn = False
 
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
 
 
 def _full(path: Path, fault: OSError) -> Fault:
@@ -172,18 +198,28 @@ class ConductorLock:
         self._fd = -1
 
     def acquire(self) -> None:
-        """Take the lock or raise ``Unavailable`` that names the holder."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        """Take the lock or raise ``Unavailable`` that names the holder.
+
+        Whoever only asks for the holder has the file locked for an instant, so a lock that is held is tried again
+        for 0.3 s before that counts.
+        """
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
-            held = holder(self.path) or {}
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as fault:
             raise Unavailable(
-                f"another conductor runs on this repository: pid {held.get('pid', '?')} on {held.get('host', '?')}",
-                "`taskmaestro attach` shows it; `taskmaestro stop` ends it.",
+                f"{self.path}: {fault.strerror}", "Make it a plain file that this user may write."
             ) from None
+        deadline = time.monotonic() + _PATIENCE
+        while not _try_lock(fd):
+            if time.monotonic() >= deadline:
+                held = _facts(fd)
+                os.close(fd)
+                raise Unavailable(
+                    f"another conductor runs on this repository: pid {held.get('pid', '?')} on {held.get('host', '?')}",
+                    "`taskmaestro attach` shows it; `taskmaestro stop` ends it.",
+                )
+            time.sleep(_TICK)
         facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}
         os.ftruncate(fd, 0)
         os.pwrite(fd, json.dumps(facts).encode(), 0)
@@ -198,21 +234,32 @@ class ConductorLock:
 
 
 def holder(path: Path) -> dict[str, Any] | None:
-    """Who holds the lock now: ``pid``, ``host``, ``since``; None where nobody does."""
+    """Who holds the lock now: ``pid``, ``host``, ``since``; None where nobody does. Takes no lock that excludes others
+    who only ask."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
+    except OSError as fault:
+        raise Unavailable(f"{path}: {fault.strerror}", "Make it a plain file that this user may read.") from None
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raw = os.pread(fd, 4096, 0)
-            try:
-                facts = json.loads(raw)
-            except ValueError:
-                facts = {}
-            return facts if isinstance(facts, dict) else {}
-        return None
+        return None if _try_lock(fd, fcntl.LOCK_SH) else _facts(fd)
     finally:
         os.close(fd)
+
+
+def _try_lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _facts(fd: int) -> dict[str, Any]:
+    """What the lock's file says of its holder; empty where it says nothing yet."""
+    try:
+        facts = json.loads(os.pread(fd, 4096, 0))
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
