@@ -1,4 +1,4 @@
-"""The journal: append-only, fsynced, the conductor's only memory; and the lock that keeps it to one conductor.
+"""The journal: append-only, fsynced, the conductor's only memory.
 
 A line counts when its newline is on the disk. A torn last line (power cut, kill in the middle of a write) is moved
 aside and reported at the next start; a line that cannot be read anywhere else stops the start, since a state rebuilt
@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import json
 import os
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,13 +18,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from conductor.lock import ConductorLock, holder
 from schemas.errors import BadInput, Fault, Unavailable
 from schemas.journal import JOURNAL_LINE, JournalLine
 from schemas.text import one_line
 
 _sync_data = getattr(os, "fdatasync", os.fsync)  # not every platform has the cheaper one
-_PATIENCE = 0.3
-_TICK = 0.02
 
 
 class JournalFullError(Unavailable):
@@ -187,79 +183,4 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-class ConductorLock:
-    """``state/conductor.lock``: held by the one live conductor; the kernel lets go of it when that one dies.
-
-    The file says who holds it. A second conductor is refused, naming the first one's pid and host.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._fd = -1
-
-    def acquire(self) -> None:
-        """Take the lock or raise ``Unavailable`` that names the holder.
-
-        Whoever only asks for the holder has the file locked for an instant, so a lock that is held is tried again
-        for 0.3 s before that counts.
-        """
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as fault:
-            raise Unavailable(
-                f"{self.path}: {fault.strerror}", "Make it a plain file that this user may write."
-            ) from None
-        deadline = time.monotonic() + _PATIENCE
-        while not _try_lock(fd):
-            if time.monotonic() >= deadline:
-                held = _facts(fd)
-                os.close(fd)
-                raise Unavailable(
-                    f"another conductor runs on this repository: pid {held.get('pid', '?')} on {held.get('host', '?')}",
-                    "`taskmaestro attach` shows it; `taskmaestro stop` ends it.",
-                )
-            time.sleep(_TICK)
-        facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps(facts).encode(), 0)
-        os.fsync(fd)
-        self._fd = fd
-
-    def release(self) -> None:
-        if self._fd >= 0:
-            os.ftruncate(self._fd, 0)
-            os.close(self._fd)
-            self._fd = -1
-
-
-def holder(path: Path) -> dict[str, Any] | None:
-    """Who holds the lock now: ``pid``, ``host``, ``since``; None where nobody does. Takes no lock that excludes others
-    who only ask."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return None
-    except OSError as fault:
-        raise Unavailable(f"{path}: {fault.strerror}", "Make it a plain file that this user may read.") from None
-    try:
-        return None if _try_lock(fd, fcntl.LOCK_SH) else _facts(fd)
-    finally:
-        os.close(fd)
-
-
-def _try_lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
-    try:
-        fcntl.flock(fd, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _facts(fd: int) -> dict[str, Any]:
-    """What the lock's file says of its holder; empty where it says nothing yet."""
-    try:
-        facts = json.loads(os.pread(fd, 4096, 0))
-    except ValueError:
-        return {}
-    return facts if isinstance(facts, dict) else {}
+__all__ = ["ConductorLock", "Journal", "JournalFullError", "holder", "read"]

@@ -66,6 +66,9 @@ class Forge(Protocol):
 
     def mark_ready(self, number: int) -> PullRequest: ...
 
+    def close_pull_request(self, number: int) -> PullRequest:
+        """Close it unmerged; a closed one is answered as it is, a merged one is ``NotSo``."""
+
     def remote_url(self) -> str | None:
         """The git remote that the forge keeps, where it keeps one itself (local), else None."""
 
@@ -135,6 +138,9 @@ class Worktrees(Protocol):
         """The SHA of the branch on the remote now (``git ls-remote``), None where it is not there."""
 
     def commits_ahead(self, head: str, base: str) -> int: ...
+
+    def files_committed(self, head: str, base: str) -> tuple[str, ...]:
+        """The paths that commits of ``head`` outside ``base`` write, sorted."""
 
     def history(self, old: str, new: str, base: str, *, mine: Sequence[str]) -> History:
         """How the branch moved; ``mine`` are the e-mail addresses of the worker and the conductor."""

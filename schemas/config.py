@@ -38,6 +38,10 @@ class ReviewConfig(Frozen):
     step_timeout: float = Field(default=600.0, gt=0)
     verification: dict[str, Argv] = Field(default_factory=dict, description="name = command; any failure is a finding")
     sarif: dict[str, Argv] = Field(default_factory=dict, description="name = command that prints SARIF 2.1.0")
+    reviewers: dict[str, Argv] = Field(
+        default_factory=dict,
+        description="name = command that takes the review packet (JSON, stdin) and answers findings (JSON, stdout)",
+    )
     steps: tuple[str, ...] | None = Field(default=None, description="names of the steps to run; default: all")
     pane_budget: float = Field(default=1800.0, gt=0, description="how long a review pane may take")
 
@@ -66,8 +70,10 @@ class LocalForgeConfig(Frozen):
     """``[forge.local]``"""
 
     path: str | None = None
+    login: str | None = Field(default=None, description="the acting login; default: git's user.email")
     checks: dict[str, Argv] = Field(default_factory=dict)
     check_timeout: float = Field(default=900.0, gt=0)
+    check_env: tuple[str, ...] = Field(default=(), description="more environment variables that checks may see")
 
 
 class ForgeConfig(Frozen):

@@ -36,6 +36,7 @@ class Poller:
         self._failures = 0
         self._asked: set[str] = set()
         self._spent: set[str] = set()
+        self._told: dict[str, Checks] = {}
         self._thread = threading.Thread(target=self._run, name="forge", daemon=True)
 
     def start(self) -> None:
@@ -76,7 +77,7 @@ class Poller:
         """One round of questions. A forge that cannot be reached is reported after the third try, and asked again."""
         fleet = self._fleet()
         gates, pulls = ci_watches(fleet), pr_watches(fleet)
-        numbers = sorted({watch.pr_number for watch in (*gates, *pulls)})
+        numbers = sorted({gate.pr_number for gate in gates} | {pull.pr_number for pull in pulls})
         if not numbers:
             self._failures = 0
             return
@@ -117,7 +118,8 @@ class Poller:
 
     def _look_at_gate(self, gate: CiWatch, checks: Checks | None) -> None:
         self._asked.add(gate.gate_id)
-        if checks is not None and (checks.state is not gate.known or checks.head != gate.head):
+        if checks is not None and self._told.get(gate.gate_id, _unknown(gate)) != checks:
+            self._told[gate.gate_id] = checks
             self._observe(
                 CiRead(
                     pane=gate.pane,
@@ -132,6 +134,11 @@ class Poller:
         if late and checks is not None and gate.gate_id not in self._spent and checks.state.undecided:
             self._spent.add(gate.gate_id)
             self._observe(CiBudgetSpent(pane=gate.pane, at=_now(), gate_id=gate.gate_id, state=checks.state))
+
+
+def _unknown(gate: CiWatch) -> Checks:
+    """What a gate that nothing was read of yet is taken to show: not worth an event."""
+    return Checks(head=gate.head, state=gate.known)
 
 
 def _now() -> datetime:

@@ -1,15 +1,14 @@
-"""The published state of each pane (``state/panes/N.json``): derived from the memory, replaced whole, never read back."""
+"""Each pane's published state (``state/panes/N.json``): derived from the memory, replaced whole, never read back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worker.tools.files import replace_file
-
 from conductor.core.state import Fleet
 from conductor.core.watches import awaited
 from conductor.layout import Layout
 from schemas.journal import JournalLine
+from worker.tools.files import replace_file
 
 
 def published(fleet: Fleet, index: int) -> str:
@@ -19,7 +18,7 @@ def published(fleet: Fleet, index: int) -> str:
 
 
 def write_changed(layout: Layout, before: Fleet, after: Fleet) -> None:
-    """Write the files of panes that changed, remove those of panes that are gone. Raises ``Fault``, ``OSError``."""
+    """Write the files of panes that changed, remove those of gone ones. Raises ``Fault``."""
     layout.panes.mkdir(parents=True, exist_ok=True)
     for index, pane in after.panes.items():
         if before.panes.get(index) is not pane:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from conductor.core.state import Fleet
 from conductor.loop.delivery import Deliverer, Place
-from conductor.ports import Panes
+from conductor.ports import PaneInfo, Panes
 from schemas.errors import Fault
 from schemas.events import AgentSeen, Event, PaneDied
 from schemas.pane import Role
@@ -110,16 +110,15 @@ class Supervisor:
         place = self._place(pane_id)
         if place is None or place.role is Role.CONDUCTOR:
             return
-        if what in ("dead", "gone"):
-            self._lost(place, what)
-            return
+        if self._deliverer.is_starting(place.index):
+            return  # its old program is ended on purpose; the start looks after the new one
         info = self._panes.info(pane_id)
         if info is None or info.dead:
-            self._lost(place, "gone" if info is None else "dead")
+            self._lost(place, info)
             return
         state = self._deliverer.state_of(place)
         if state.name == "gone":
-            self._lost(place, "dead")
+            self._lost(place, self._panes.info(pane_id))
             return
         if state.name == "idle":
             self._idle.add(pane_id)
@@ -133,10 +132,9 @@ class Supervisor:
         if state.name == "idle":
             self._wake(place.index)
 
-    def _lost(self, place: Place, what: str) -> None:
+    def _lost(self, place: Place, info: PaneInfo | None) -> None:
         self._idle.discard(place.pane_id)
-        info = self._panes.info(place.pane_id)
-        status = "its pane is gone" if info is None or what == "gone" else f"status {info.exit_status}"
+        status = "its pane is gone" if info is None else f"status {info.exit_status}"
         pane = self._fleet().panes.get(place.index)
         if pane is not None and pane.pane_id == place.pane_id and pane.agent_state != "gone":
             self._observe(PaneDied(pane=place.index, at=datetime.now(UTC), detail=status))

@@ -12,7 +12,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -74,13 +74,16 @@ class ResultWatch:
         home: Path,
         on_result: Callable[[ResultSeen | ResultInvalid], None],
         on_inbox: Callable[[], None],
-        extra: dict[Path, Callable[[], None]] | None = None,
+        *,
+        on_worktrees: Callable[[set[int]], None] = lambda _there: None,
+        folders: Mapping[Path, Callable[[Path], None]] | None = None,
     ) -> None:
         self.home = home
         self.inbox = home / "state" / "inbox"
         self._on_result = on_result
         self._on_inbox = on_inbox
-        self._extra = extra or {}
+        self._on_worktrees = on_worktrees
+        self._folders = dict(folders or {})
         self._observer: BaseObserver = Observer()
         self._watched: dict[int, tuple[ObservedWatch, int]] = {}
         self._due: dict[int, float] = {}
@@ -93,9 +96,9 @@ class ResultWatch:
         self.inbox.mkdir(parents=True, exist_ok=True)
         self._observer.schedule(_Handler(self._home_changed), str(self.home), recursive=False)
         self._observer.schedule(_Handler(lambda _path: self._on_inbox()), str(self.inbox), recursive=False)
-        for folder, call in self._extra.items():
+        for folder, call in self._folders.items():
             folder.mkdir(parents=True, exist_ok=True)
-            self._observer.schedule(_Handler(_without_path(call)), str(folder), recursive=False)
+            self._observer.schedule(_Handler(_with_path(call)), str(folder), recursive=False)
         self._observer.start()
         self._settling.start()
         self.rescan()
@@ -117,6 +120,7 @@ class ResultWatch:
                 self._let_go(index)
             if stat.S_ISDIR(info.st_mode):
                 self._pick_up(index, folder, info.st_ino)
+        self._on_worktrees(set(there))
 
     def look(self, index: int) -> None:
         """Look at one pane's result file again."""
@@ -178,8 +182,8 @@ class ResultWatch:
                     self._on_result(found)
 
 
-def _without_path(call: Callable[[], None]) -> Callable[[str], None]:
-    return lambda _path: call()
+def _with_path(call: Callable[[Path], None]) -> Callable[[str], None]:
+    return lambda name: call(Path(name))
 
 
 class _Handler(FileSystemEventHandler):

@@ -277,11 +277,17 @@ def _stop_for_foreign(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> O
     return pane, [KeepBackup(pane=pane.index, head=history.old, name=name), *effects]
 
 
+def _split_asked(pane: Pane) -> bool:
+    """The last review asked for more than one commit (review protocol, "Commit Hygiene", exception)."""
+    words = [finding.message.casefold() for finding in pane.unresolved]
+    return any("commit" in text and ("split" in text or "own commit" in text or "separate" in text) for text in words)
+
+
 def _accept(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> Outcome:
     facts = event.facts
     assert facts.head is not None
     pane = settle(answered(pane), *_ANSWERED)
-    found = hygiene_findings(facts.history, split_asked=False, committed_files=()) if facts.history else ()
+    found = hygiene_findings(facts.history, split_asked=_split_asked(pane), committed_files=())
     pane = pane.model_copy(update={"pr_number": facts.number, "hygiene": found})
     return open_gate(pane, facts.head, facts.base or pane.base or facts.head, event.at), []
 

@@ -1,0 +1,93 @@
+"""Puts the adapters together for one managed repository, as its configuration says."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from worker.tools.git import git
+
+from conductor.forge import open_forge
+from conductor.git.facts import inspect
+from conductor.git.worktrees import GitWorktrees
+from conductor.layout import Layout
+from conductor.loop.conductor import Outside
+from conductor.panes.agents import agent_kinds
+from conductor.panes.receipts import Receipts
+from conductor.panes.tmux import TmuxPanes, session_name
+from conductor.ports import Forge, Notifier, Worktrees
+from conductor.review.runner import StepsReviewer
+from schemas.config import Config
+from schemas.effects import InspectPr
+from schemas.errors import Unavailable
+from schemas.events import PrFacts
+
+
+def panes_of(layout: Layout, config: Config) -> TmuxPanes:
+    """The repository's tmux session, on the user's server or a private socket."""
+    socket = Path(config.tmux.socket).expanduser() if config.tmux.socket else None
+    return TmuxPanes(
+        session_name(layout.root),
+        socket,
+        panes_per_window=config.tmux.panes_per_window,
+        receipts=layout.receipts,
+    )
+
+
+def outside_of(layout: Layout, config: Config) -> Outside:
+    """Everything that a conductor of this repository works with."""
+    receipts = Receipts(layout.receipts)
+    forge = open_forge(config, layout.root)
+    worktrees = GitWorktrees(layout.root, config)
+    return Outside(
+        forge=forge,
+        worktrees=worktrees,
+        panes=panes_of(layout, config),
+        kinds=agent_kinds(config),
+        reviewer=StepsReviewer(worktrees, forge, config, layout.root),
+        inspect=_Inspector(layout, forge, worktrees),
+        received=lambda index, message: receipts.find(index, message) is not None,
+        notifiers=_notifiers(),
+    )
+
+
+class _Inspector:
+    """Holds a claim against forge, remote and worktree."""
+
+    def __init__(self, layout: Layout, forge: Forge, worktrees: Worktrees) -> None:
+        self._layout = layout
+        self._forge = forge
+        self._worktrees = worktrees
+
+    def __call__(self, effect: InspectPr) -> PrFacts:
+        return inspect(
+            effect.pr_number,
+            forge=self._forge,
+            worktrees=self._worktrees,
+            index=effect.pane,
+            old_head=effect.old_head if effect.purpose == "addressed" else None,
+            review_id=effect.review_id,
+            mine=self._identities(effect.pane),
+        )
+
+    def _identities(self, index: int) -> tuple[str, ...]:
+        """The e-mail addresses under which the worker and the conductor commit."""
+        found = []
+        for folder in (self._layout.worktree(index), self._layout.root):
+            if folder.is_dir():
+                email = git(["config", "--get", "user.email"], folder, check=False).output.strip()
+                if email and email not in found:
+                    found.append(email)
+        return tuple(found)
+
+
+def _notifiers() -> tuple[Notifier, ...]:
+    found: list[Notifier] = []
+    for door in entry_points(group="taskmaestro.notifiers"):
+        try:
+            found.append(door.load()())
+        except Exception as fault:  # a plug-in is somebody else's code; say which one cannot be had
+            raise Unavailable(
+                f"notifier {door.name} ({door.value}) cannot be loaded: {fault}", "Mend or uninstall it."
+            ) from fault
+    return tuple(found)

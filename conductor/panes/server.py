@@ -1,0 +1,195 @@
+"""The one place that runs tmux commands: over the control client where there is one, else a process for each.
+
+``run`` takes the same arguments either way. A command is never repeated by itself: where the connection ended
+before the answer came, ``ConnectionLost`` says so and the caller, who knows whether a repetition is safe,
+decides.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from conductor.panes.control import ConnectionLost, ControlClient, TmuxRefused
+from schemas.errors import Unavailable
+from schemas.text import one_line
+
+OLDEST = (3, 2)
+_RETRY = 1.0
+_NO_SERVER = re.compile(r"no server running|error connecting to .*\((No such file|Connection refused)", re.IGNORECASE)
+_LOST = re.compile(r"server exited unexpectedly|lost server|server exited", re.IGNORECASE)
+_INSTALL = "Install tmux 3.2 or newer (`apt install tmux`, `brew install tmux`) and try again."
+
+
+class NoServer(Unavailable):
+    """No tmux server runs at this socket."""
+
+
+def _nothing(*_: str) -> None:
+    return None
+
+
+def for_argv(argument: str) -> str:
+    """The argument for tmux's command line, where a last ``;`` would otherwise end the command."""
+    return argument[:-1] + "\\;" if argument.endswith(";") else argument
+
+
+def unformatted(text: str) -> str:
+    """The text so that tmux's format expansion gives it back unchanged (``-c``, titles).
+
+    A run of ``#`` before ``[`` is kept by tmux as it stands; any other ``#`` is written twice.
+    """
+    return re.sub(r"#+(?![#\[])", lambda found: found.group() * 2, text)
+
+
+class Tmux:
+    """A tmux server and one session of it. ``socket`` None: the server that the user's own ``tmux`` would
+    talk to.
+
+    Set ``on_output``, ``on_notice``, ``on_lost`` and ``subscriptions`` before the first command; see
+    ``ControlClient``.
+    """
+
+    def __init__(self, session: str, socket: Path | None = None, *, timeout: float = 5.0) -> None:
+        self.session = session
+        self.on_output: Callable[[str], None] = _nothing
+        self.on_notice: Callable[[str, str], None] = _nothing
+        self.on_lost: Callable[[str], None] = _nothing
+        self.on_connect: Callable[[], None] = _nothing
+        self.subscriptions: dict[str, str] = {}
+        self._timeout = timeout
+        inherited = os.environ.get("TMUX", "").rpartition(",")[0].rpartition(",")[0]
+        self.socket = socket or (Path(inherited) if inherited else None)
+        self._env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
+        self._client: ControlClient | None = None
+        self._lock = threading.Lock()
+        self._next_try = 0.0
+        self._closed = False
+
+    @property
+    def program(self) -> list[str]:
+        flags = ["-S", str(self.socket)] if self.socket else []
+        return [shutil.which("tmux") or "tmux", "-u", *flags]
+
+    @property
+    def connected(self) -> bool:
+        """Output of the session's panes is being told of."""
+        return self._client is not None and self._client.alive
+
+    def run(self, *args: str) -> list[str]:
+        """Run one tmux command; its output, a line each.
+
+        Raises ``TmuxRefused`` with tmux's words, ``NoServer``, ``ConnectionLost``, or ``Unavailable`` without
+        tmux.
+        """
+        client = self.connect()
+        return client.run(*args) if client else self.once(args)
+
+    def run_many(self, *commands: Sequence[str]) -> list[list[str]]:
+        """Run commands one after the other, in one write where there is a connection. Raises the first
+        failure.
+        """
+        client = self.connect()
+        return client.run_many(*commands) if client else [self.once(command) for command in commands]
+
+    def read(self, *args: str) -> list[str]:
+        """``run`` for a command that changes nothing: asked again where the connection ended under it."""
+        try:
+            return self.run(*args)
+        except ConnectionLost:
+            return self.run(*args)
+
+    def once(self, *commands: Sequence[str]) -> list[str]:
+        """Run commands in a process of their own, as one list that tmux does not interrupt."""
+        argv = self.program
+        for number, command in enumerate(commands):
+            argv += [";"] if number else []
+            argv += [for_argv(argument) for argument in command]
+        flat = [argument for command in commands for argument in command]
+        try:
+            done = subprocess.run(argv, capture_output=True, env=self._env, timeout=self._timeout, check=False)
+        except FileNotFoundError as error:
+            raise Unavailable("tmux was not found on PATH", _INSTALL) from error
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(
+                f"tmux did not answer `{one_line(' '.join(flat), 120)}` within {self._timeout:g} s",
+                "Look whether the tmux server hangs (`tmux ls`).",
+            ) from error
+        out = done.stdout.decode("utf-8", "replace")
+        err = done.stderr.decode("utf-8", "replace")
+        if done.returncode == 0:
+            return out.removesuffix("\n").split("\n") if out else []
+        if _NO_SERVER.search(err):
+            raise NoServer(f"no tmux server runs at {self.socket or 'the default socket'}: {one_line(err)}")
+        if _LOST.search(err):
+            raise ConnectionLost(f"tmux went away during `{one_line(' '.join(flat), 120)}`: {one_line(err)}")
+        raise TmuxRefused(flat, err or out)
+
+    def connect(self, *, now: bool = False) -> ControlClient | None:
+        """The control client, attached anew where it was lost; None where the session is not there (asked
+        once a second).
+
+        With ``now`` it is tried at once, as after the session was made.
+        """
+        client = self._client
+        if client is not None and client.alive:
+            return client
+        with self._lock:
+            if self._client is not None and self._client.alive:
+                return self._client
+            if self._closed or (not now and time.monotonic() < self._next_try):
+                return None
+            self._next_try = time.monotonic() + _RETRY
+            try:
+                fresh = ControlClient(
+                    self.program, self.session, env=self._env, timeout=self._timeout,
+                    on_output=self._output, on_notice=self._notice, on_lost=self._lost,
+                )  # fmt: skip
+            except FileNotFoundError as error:
+                raise Unavailable("tmux was not found on PATH", _INSTALL) from error
+            except Unavailable:
+                # No server or no session: what the command itself says then is the better message.
+                return None
+            self._client = fresh
+        self.on_connect()
+        for name, text in self.subscriptions.items():
+            fresh.run("refresh-client", "-B", f"{name}:{text}")
+        return fresh
+
+    def drop(self, reason: str) -> None:
+        """End a connection that cannot be trusted any more; the next command makes a new one."""
+        client = self._client
+        if client is not None:
+            client.close(reason)
+
+    def close(self) -> None:
+        """End the connection; the session goes on."""
+        with self._lock:
+            self._closed = True
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _output(self, pane_id: str) -> None:
+        self.on_output(pane_id)
+
+    def _notice(self, name: str, rest: str) -> None:
+        self.on_notice(name, rest)
+
+    def _lost(self, reason: str) -> None:
+        if not self._closed:
+            self.on_lost(reason)
+
+
+def require_tmux(tmux: Tmux) -> None:
+    """Raise ``Unavailable`` where tmux is missing or older than 3.2, whose control mode is needed."""
+    text = " ".join(tmux.once(("-V",)))
+    found = re.search(r"(\d+)\.(\d+)", text)
+    if found and (int(found[1]), int(found[2])) < OLDEST:
+        raise Unavailable(f"tmux 3.2 or newer is needed; this is {one_line(text)}", _INSTALL)

@@ -1,0 +1,245 @@
+"""``Panes`` on real tmux: exact pane ids, tags that survive the user's own moving about, no shell in between.
+
+The parts: ``control`` and ``server`` talk to tmux, ``listing`` reads, ``layout`` places, ``delivery`` types,
+``supervision`` watches, ``processes`` ends. Only options of our own panes, windows and session are set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from conductor.panes import processes
+from conductor.panes.activity import Activity
+from conductor.panes.control import TmuxRefused
+from conductor.panes.delivery import Courier, Timings
+from conductor.panes.layout import Layout
+from conductor.panes.listing import STARTED, Row, all_rows, row_of, screen_of
+from conductor.panes.programs import find_program
+from conductor.panes.receipts import Receipts
+from conductor.panes.server import Tmux, require_tmux, unformatted
+from conductor.panes.states import combined, settled
+from conductor.panes.supervision import Watcher
+from conductor.ports import AgentKind, AgentState, Delivery, PaneInfo, PaneSpec, Prompt, Screen
+from schemas.errors import BadInput, NotSo, Unavailable
+from schemas.text import one_line
+
+_LOG = logging.getLogger(__name__)
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_EXIT_PATIENCE = 5.0
+
+
+def session_name(repo_root: Path) -> str:
+    """``taskmaestro-<folder>-<hash>``: the folder's name sanitised once, the hash of the whole path against
+    namesakes.
+    """
+    root = repo_root.resolve()
+    folder = re.sub(r"[^A-Za-z0-9_]+", "-", root.name).strip("-")[:32] or "repo"
+    return f"taskmaestro-{folder}-{hashlib.sha256(str(root).encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+
+
+def direct(argv: Sequence[str]) -> tuple[str, ...]:
+    """The argv so that tmux runs it without a shell's reading it: tmux takes a single argument for a shell
+    command.
+    """
+    return tuple(argv) if len(argv) > 1 else ("/bin/sh", "-c", 'exec "$0"', argv[0])
+
+
+class TmuxPanes:
+    """The port ``Panes``. ``socket`` None: the user's own server. ``receipts``: the folder that hooks write
+    to.
+
+    ``tag`` marks the panes as this repository's; it defaults to the session's name and must not change
+    between runs.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        socket: Path | None = None,
+        *,
+        panes_per_window: int = 4,
+        receipts: Path | None = None,
+        tag: str = "",
+        timings: Timings | None = None,
+    ) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", session) or session.startswith("-"):
+            raise BadInput(f"`{one_line(session)}` is no session name", "Use `session_name(repo_root)`.")
+        self.session = session
+        self._timings = timings or Timings()
+        self._activity = Activity()
+        self._receipts = Receipts(receipts)
+        self._tmux = Tmux(session, socket)
+        self._layout = Layout(self._tmux, tag or session, panes_per_window, self.start)
+        self._courier = Courier(self._tmux, self._activity, self._receipts, self._index, self._timings)
+        self._watcher = Watcher(self._tmux, self._activity, self._known, self._timings.quiet)
+        self._indexes: dict[str, int] = {}
+
+    @property
+    def tmux(self) -> Tmux:
+        """The one place that runs tmux commands, for whoever attaches a terminal."""
+        return self._tmux
+
+    def ensure_session(self, specs: Sequence[PaneSpec]) -> dict[int, tuple[str, bool]]:
+        """See ``Panes``. A dead pane is started again in its place. Raises before anything is made where a
+        program is missing (``Unavailable``) or a folder or an environment name is not usable (``BadInput``).
+        """
+        require_tmux(self._tmux)
+        checked = [self._checked(spec) for spec in specs]
+        if len({spec.index for spec in specs}) != len(specs):
+            raise BadInput("two panes of one index were asked for")
+        made = self._layout.ensure(checked)
+        self._indexes.update({pane_id: index for index, (pane_id, _) in made.items()})
+        self._watcher.expect(pane_id for pane_id, _ in made.values())
+        return made
+
+    def all(self) -> dict[str, PaneInfo]:
+        return {pane_id: settled(self._tmux, row).info for pane_id, row in all_rows(self._tmux).items()}
+
+    def info(self, pane_id: str) -> PaneInfo | None:
+        row = self._row(pane_id)
+        return row.info if row else None
+
+    def screen(self, pane_id: str, *, history: int = 0) -> Screen:
+        """See ``Panes``. Raises ``NotSo`` where there is no such pane."""
+        shown = screen_of(self._tmux, _exact(pane_id), history)
+        if shown is None:
+            raise NotSo(f"pane {pane_id} is not there any more", "List the panes anew.")
+        return shown[1]
+
+    def start(self, pane_id: str, spec: PaneSpec) -> PaneInfo:
+        spec = self._checked(spec)
+        row = self._row(pane_id)
+        if row is None:
+            raise NotSo(f"pane {one_line(pane_id)} is not there any more", "Bring the session up again.")
+        own = ("set-option", "-p", "-t", pane_id)
+        self._tmux.run_many((*own, "remain-on-exit", "on"), (*own, "-u", STARTED))
+        if row.started or not row.info.dead:
+            self._end_tree(row)
+        env = [word for name, value in sorted(spec.env.items()) for word in ("-e", f"{name}={value}")]
+        cwd = unformatted(str(spec.cwd))
+        respawn = ("respawn-pane", "-k", "-c", cwd, *env, "-t", pane_id, "--", *direct(spec.argv))
+        self._tmux.run_many(("select-pane", "-t", pane_id, "-T", ""), ("clear-history", "-t", pane_id))
+        # The control protocol is one of lines; an argument with a line feed takes the way of a process.
+        (self._tmux.once if "\n" in "".join(respawn) else self._tmux.run_many)(respawn)
+        self._tmux.run(*own, STARTED, "1")
+        self._indexes[pane_id] = spec.index
+        self._watcher.expect([pane_id])
+        info = self.info(pane_id)
+        if info is None:
+            raise Unavailable(f"pane {pane_id} went away while {one_line(spec.argv[0])} was started", "Try again.")
+        return info
+
+    def deliver(self, pane_id: str, prompt: Prompt, agent: AgentKind, *, known_idle: bool) -> Delivery:
+        return self._courier.deliver(_exact(pane_id), prompt, agent, known_idle=known_idle)
+
+    def find_delivery(self, pane_id: str, prompt: Prompt, agent: AgentKind) -> Delivery | None:
+        return self._courier.find(_exact(pane_id), prompt, agent)
+
+    def state_of(self, pane_id: str, agent: AgentKind) -> AgentState:
+        mark = self._activity.mark(pane_id)
+        shown = screen_of(self._tmux, _exact(pane_id))
+        if shown is None:
+            return AgentState("gone", "the pane is not there any more")
+        row, screen = settled(self._tmux, shown[0]), shown[1]
+        index = self._index(pane_id) if agent.has_receipts else None
+        receipt = self._receipts.last(index) if index is not None else None
+        state = combined(row, screen, agent, receipt, self._activity.still_for(pane_id))
+        if state.name == "idle" and self._activity.mark(pane_id) == mark:
+            self._activity.seen_idle(pane_id)
+        return state
+
+    def watch(self, on_change: Callable[[str, str], None]) -> None:
+        self._watcher.start(on_change)
+
+    def end(self, pane_id: str, agent: AgentKind | None) -> None:
+        """See ``Panes``. A pane that is not there any more is fine. Raises ``Unavailable`` naming what would
+        not end.
+        """
+        row = self._row(pane_id)
+        if row is None:
+            return
+        self._watcher.forget(pane_id)
+        recorded = self._tree(row)
+        line = agent.exit_line() if agent is not None and not row.info.dead else None
+        if agent is not None and line and self._courier.say(pane_id, agent, line):
+            recorded |= self._tree(row)
+            self._wait_dead(pane_id)
+        left = processes.end(recorded, self._timings.grace)
+        try:
+            self._tmux.run("kill-pane", "-t", pane_id)
+        except TmuxRefused:
+            if row_of(self._tmux, pane_id) is not None:
+                raise
+        self._indexes.pop(pane_id, None)
+        if left:
+            pids = ", ".join(str(one.pid) for one in sorted(left, key=lambda one: one.pid))
+            raise Unavailable(f"pane {pane_id}: these processes would not end: {pids}", "End them by hand (kill -9).")
+
+    def close(self) -> None:
+        self._watcher.close()
+        self._tmux.close()
+
+    def _checked(self, spec: PaneSpec) -> PaneSpec:
+        if not spec.cwd.is_dir():
+            raise BadInput(f"pane {spec.index}: {one_line(str(spec.cwd))} is no folder", "Make the worktree first.")
+        for name in spec.env:
+            if not _ENV_NAME.fullmatch(name):
+                raise BadInput(f"pane {spec.index}: `{one_line(name)}` is no name for an environment variable")
+        program = find_program(spec.argv, spec.env, cwd=spec.cwd)
+        argv = (program, *spec.argv[1:])
+        for text in (*argv, *spec.env.values(), str(spec.cwd)):
+            if "\0" in text:
+                raise BadInput(f"pane {spec.index}: a NUL character in `{one_line(text, 80)}`")
+        return PaneSpec(spec.index, spec.role, spec.title, spec.cwd.absolute(), argv, dict(_with_path(spec.env)))
+
+    def _row(self, pane_id: str) -> Row | None:
+        row = row_of(self._tmux, _exact(pane_id))
+        return settled(self._tmux, row) if row else None
+
+    def _index(self, pane_id: str) -> int | None:
+        if pane_id not in self._indexes:
+            row = row_of(self._tmux, pane_id)
+            index = self._layout.index_of(row) if row else None
+            if index is None:
+                return None
+            self._indexes[pane_id] = index
+        return self._indexes[pane_id]
+
+    def _known(self) -> dict[str, bool]:
+        """Our panes that are there, and whether each is dead."""
+        return {row.info.pane_id: row.info.dead for row in self._layout.ours().values()}
+
+    def _tree(self, row: Row) -> frozenset[processes.Process]:
+        return processes.tree(row.info.pid, ended=row.info.dead)
+
+    def _end_tree(self, row: Row) -> None:
+        left = processes.end(self._tree(row), self._timings.grace)
+        if left:
+            pids = ", ".join(str(one.pid) for one in left)
+            raise Unavailable(f"pane {row.info.pane_id}: the old program would not end ({pids})", "End it by hand.")
+
+    def _wait_dead(self, pane_id: str) -> None:
+        deadline = time.monotonic() + _EXIT_PATIENCE
+        while time.monotonic() < deadline:
+            row = row_of(self._tmux, pane_id)
+            if row is None or row.info.dead:
+                return
+            self._activity.wait(pane_id, self._activity.mark(pane_id), 0.05)
+
+
+def _with_path(env: Mapping[str, str]) -> Mapping[str, str]:
+    """PATH as this program has it: the tmux server may have been started with another one."""
+    path = os.environ.get("PATH")
+    return env if "PATH" in env or path is None else {"PATH": path, **env}
+
+
+def _exact(pane_id: str) -> str:
+    if not re.fullmatch(r"%[0-9]+", pane_id):
+        raise BadInput(f"`{one_line(pane_id)}` is no pane id", "tmux pane ids look like %5.")
+    return pane_id
