@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from conductor.lock import ConductorLock, holder
 from schemas.errors import BadInput, Fault, Unavailable
+from schemas.events import EVENT, Event
 from schemas.journal import JOURNAL_LINE, JournalLine
 from schemas.text import one_line
 
@@ -66,6 +68,28 @@ def _numbered(path: Path) -> Iterator[tuple[int, JournalLine]]:
             )
         expected += 1
         yield number, line
+
+
+def writable(event: Event) -> Event:
+    """The event as the journal can hold it: a lone surrogate, which no UTF-8 has, becomes U+FFFD.
+
+    Texts of tools and people may hold them, since JSON can spell them.
+    """
+    try:
+        EVENT.dump_json(event)
+    except PydanticSerializationError:
+        return EVENT.validate_python(_encodable(event.model_dump()))
+    return event
+
+
+def _encodable(value: Any) -> Any:
+    if type(value) is str:
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_encodable(part) for part in value)
+    return value
 
 
 class Journal:
@@ -183,4 +207,4 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-__all__ = ["ConductorLock", "Journal", "JournalFullError", "holder", "read"]
+__all__ = ["ConductorLock", "Journal", "JournalFullError", "holder", "read", "writable"]
