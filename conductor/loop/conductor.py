@@ -122,6 +122,7 @@ class Conductor:
             self._on_result,
             self._take_inbox,
             on_worktrees=self._worktrees_changed,
+            on_trouble=self.listeners.said,
             folders={
                 layout.receipts: self.supervisor.receipts_changed,
                 **{path: lambda _path: self.poller.poke() for path in outside.forge.wake_paths()},
