@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from worker.tools.git import git
-
 from conductor.forge import open_forge
 from conductor.git.facts import inspect
 from conductor.git.worktrees import GitWorktrees
@@ -21,6 +19,7 @@ from schemas.config import Config
 from schemas.effects import InspectPr
 from schemas.errors import Unavailable
 from schemas.events import PrFacts
+from worker.tools.git import git
 
 
 def panes_of(layout: Layout, config: Config) -> TmuxPanes:
