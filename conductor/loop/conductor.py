@@ -116,7 +116,13 @@ class Conductor:
             silent_after=config.silent_after,
             on_trouble=self.listeners.said,
         )
-        self.poller = Poller(outside.forge, lambda: self.engine.fleet, self.engine.observe, interval=config.ci.poll)
+        self.poller = Poller(
+            outside.forge,
+            lambda: self.engine.fleet,
+            self.engine.observe,
+            interval=config.ci.poll,
+            remote_head=outside.worktrees.remote_head,
+        )
         self.watch = ResultWatch(
             layout.home,
             self._on_result,
