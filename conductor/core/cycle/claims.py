@@ -140,7 +140,7 @@ def _inspect(
             claim_id=claim.claim_id,
             purpose=claim.purpose,
             pr_number=number,
-            old_head=pane.head,
+            old_head=pane.head if number == pane.pr_number else None,
             review_id=pane.last_review_id,
         )
     ]
