@@ -90,7 +90,7 @@ def _seen(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
 
 def _died(pane: Pane, event: PaneDied, _policy: CyclePolicy) -> Outcome:
     pane = pane.model_copy(update={"agent_state": "gone"})
-    if pane.status is Status.APPROVED:
+    if pane.status in (Status.APPROVED, Status.DONE):
         return pane, []
     return want_person(
         pane,
@@ -165,7 +165,7 @@ ROWS: tuple[Row, ...] = (
         _in_trouble,
     ),
     Row("agent seen", EVERY, "agent_seen", None, "idle, busy or starting", _seen),
-    Row("pane died", LIVE, "pane_died", None, "its program ended: a person is told", _died),
+    Row("pane died", EVERY, "pane_died", None, "its program ended: a person is told", _died),
     Row("forge unreachable", LIVE, "forge_failed", None, "a person is told; it is asked again", _forge_down),
     Row("forge back", EVERY, "forge_back", None, "answers again", _forge_up),
     Row(
