@@ -72,7 +72,7 @@ class _Inspector:
             forge=self._forge,
             worktrees=self._worktrees,
             index=effect.pane,
-            old_head=effect.old_head if effect.purpose == "addressed" else None,
+            old_head=effect.old_head,
             review_id=effect.review_id,
             mine=self._identities(effect.pane),
         )

@@ -20,7 +20,7 @@ from conductor.ports import PaneInfo, Panes
 from schemas.errors import Fault
 from schemas.events import AgentSeen, Event, PaneDied
 from schemas.pane import Role
-from schemas.text import clean
+from schemas.text import clean, one_line
 
 _RECEIPTS = re.compile(r"pane-(\d+)\.jsonl")
 
@@ -105,6 +105,8 @@ class Supervisor:
                 self._handle(item)
             except Fault as fault:
                 self._on_trouble(str(fault))
+            except Exception as fault:  # one pane that cannot be looked at must not blind the others
+                self._on_trouble(f"pane {item}: {type(fault).__name__}: {one_line(str(fault), 500)}")
 
     def _handle(self, pane_id: str) -> None:
         place = self._place(pane_id)
