@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from schemas.config import Config
 from schemas.errors import BadInput, Unavailable
-from worker.tools.config import load_config
+
+if TYPE_CHECKING:
+    from schemas.config import Config
 
 ROOT_VARIABLE = "TASKMAESTRO_ROOT"
 FOLDER = ".taskmaestro"
@@ -32,6 +34,8 @@ class Context:
     @cached_property
     def config(self) -> Config:
         """Read when first asked for. Raises ``BadInput`` naming file, line, key and what was expected."""
+        from worker.tools.config import load_config
+
         return load_config(self.root)
 
     def current_branch(self) -> str | None:
