@@ -23,6 +23,8 @@ class Forge(Protocol):
     """Where pull requests live. Each call answers for now; a missing thing is ``NotSo``, no answer ``Unavailable``."""
 
     name: str
+    remote_name: str
+    """The managed repository's remote that the pull requests' branches are pushed to."""
 
     def login(self) -> str:
         """The acting login."""

@@ -96,12 +96,13 @@ class TakeBackTask(PaneEffect):
 
 
 class Report(PaneEffect):
-    """Tell the user. ``reason`` where a person is wanted."""
+    """Tell the user. ``reason`` where a person is wanted; ``head`` where the message speaks of an approved head."""
 
     kind: Literal["report"] = "report"
     level: Literal["info", "attention"]
     message: str
     reason: AttentionReason | None = None
+    head: str | None = None
 
 
 class KeepBackup(PaneEffect):

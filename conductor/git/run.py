@@ -52,7 +52,16 @@ SETTINGS = {
     "GIT_SEQUENCE_EDITOR": "false",
 }
 # fsmonitor and the untracked cache may be stale or start a daemon; a clean-up has to see what is there.
-OPTIONS = ("-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false", "-c", "gc.auto=0")
+OPTIONS = (
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.untrackedCache=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+)
 _CONTENDED = re.compile(
     r"\.lock'?: File exists|could not lock|Another git process|unable to write new index"
     r"|cannot lock ref .*(?:but expected|reference already exists)"

@@ -6,8 +6,6 @@ import re
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from worker.tools.git import git
-
 from conductor.forge import open_forge
 from conductor.git.facts import inspect
 from conductor.git.worktrees import GitWorktrees
@@ -22,7 +20,7 @@ from schemas.config import Config
 from schemas.effects import InspectPr
 from schemas.errors import Unavailable
 from schemas.events import PrFacts
-
+from worker.tools.git import git
 
 _EMAIL = re.compile(r"<([^<>]+)>")
 
@@ -38,11 +36,16 @@ def panes_of(layout: Layout, config: Config) -> TmuxPanes:
     )
 
 
+def worktrees_of(layout: Layout, config: Config, forge: Forge) -> GitWorktrees:
+    """The repository's worktrees, against the remote that the forge is behind."""
+    return GitWorktrees(layout.root, config.model_copy(update={"remote": forge.remote_name}))
+
+
 def outside_of(layout: Layout, config: Config) -> Outside:
     """Everything that a conductor of this repository works with."""
     receipts = Receipts(layout.receipts)
     forge = open_forge(config, layout.root)
-    worktrees = GitWorktrees(layout.root, config)
+    worktrees = worktrees_of(layout, config, forge)
     return Outside(
         forge=forge,
         worktrees=worktrees,
@@ -69,7 +72,7 @@ class _Inspector:
             forge=self._forge,
             worktrees=self._worktrees,
             index=effect.pane,
-            old_head=effect.old_head if effect.purpose == "addressed" else None,
+            old_head=effect.old_head,
             review_id=effect.review_id,
             mine=self._identities(effect.pane),
         )

@@ -116,12 +116,19 @@ class Conductor:
             silent_after=config.silent_after,
             on_trouble=self.listeners.said,
         )
-        self.poller = Poller(outside.forge, lambda: self.engine.fleet, self.engine.observe, interval=config.ci.poll)
+        self.poller = Poller(
+            outside.forge,
+            lambda: self.engine.fleet,
+            self.engine.observe,
+            interval=config.ci.poll,
+            remote_head=outside.worktrees.remote_head,
+        )
         self.watch = ResultWatch(
             layout.home,
             self._on_result,
             self._take_inbox,
             on_worktrees=self._worktrees_changed,
+            on_trouble=self.listeners.said,
             folders={
                 layout.receipts: self.supervisor.receipts_changed,
                 **{path: lambda _path: self.poller.poke() for path in outside.forge.wake_paths()},

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from worker.tools.files import replace_file
-
 import worker.tools
 from conductor.core.messages import POINTER
 from conductor.layout import Layout
@@ -23,6 +21,7 @@ from schemas.errors import Fault
 from schemas.events import TaskDelivered, TaskQueued, TaskStranded
 from schemas.pane import Role
 from schemas.text import clean
+from worker.tools.files import replace_file
 
 TASK = "TASK.md"
 START_WAIT = 30.0

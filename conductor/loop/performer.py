@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from worker.tools.files import read_regular, replace_file
-
 from conductor.layout import Layout
 from conductor.loop.delivery import Deliverer
 from conductor.loop.outcome import Done, Failed, Outcome, Retry
@@ -47,6 +45,7 @@ from schemas.events import (
 )
 from schemas.result import MAX_BYTES, parse_result
 from schemas.text import one_line
+from worker.tools.files import read_regular, replace_file
 
 LAG_BUDGET = 300.0
 _BACKOFF = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
@@ -211,6 +210,7 @@ class Performer:
             "review_cycle": effect.review_cycle,
             "head": effect.head,
             "written_by": "conductor",
+            "granted": effect.status,
         }
         replace_file(path, json.dumps(word, indent=2) + "\n")
         return Done(detail=f"{path}: {effect.status}")

@@ -9,9 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from worker.tools.files import replace_file
-from worker.tools.git import git
-
 from conductor.core.messages import POINTER
 from conductor.core.state import Fleet
 from conductor.layout import Layout
@@ -26,6 +23,8 @@ from schemas.pane import Role
 from schemas.result import Result
 from schemas.review import Review, StepReport, Verdict
 from schemas.text import clean
+from worker.tools.files import replace_file
+from worker.tools.git import git
 
 _TICK = 0.25
 _TASK = """\

@@ -20,7 +20,7 @@ from conductor.ports import PaneInfo, Panes
 from schemas.errors import Fault
 from schemas.events import AgentSeen, Event, PaneDied
 from schemas.pane import Role
-from schemas.text import clean
+from schemas.text import clean, one_line
 
 _RECEIPTS = re.compile(r"pane-(\d+)\.jsonl")
 
@@ -54,7 +54,7 @@ class Supervisor:
         self._wake = wake
         self._silent_after = silent_after
         self._on_trouble = on_trouble
-        self._queue: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._idle: set[str] = set()
         self._last_output: dict[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="supervise", daemon=True)
@@ -72,7 +72,7 @@ class Supervisor:
         """Look at every pane once: at the start, and when panes were bound anew."""
         for pane in self._fleet().panes.values():
             if pane.pane_id is not None and pane.role is not Role.CONDUCTOR:
-                self._queue.put((pane.pane_id, "look"))
+                self._queue.put(pane.pane_id)
 
     def known_idle(self, pane_id: str) -> bool:
         """The agent was idle when last looked at, and its pane has shown nothing since."""
@@ -83,14 +83,14 @@ class Supervisor:
         match = _RECEIPTS.fullmatch(path.name)
         place = place_in(self._fleet(), int(match.group(1))) if match else None
         if place is not None:
-            self._queue.put((place.pane_id, "look"))
+            self._queue.put(place.pane_id)
 
     def _changed(self, pane_id: str, what: str) -> None:
         if what == "output":
             self._idle.discard(pane_id)
             self._last_output[pane_id] = time.monotonic()
         else:
-            self._queue.put((pane_id, what))
+            self._queue.put(pane_id)
 
     def _run(self) -> None:
         while True:
@@ -102,11 +102,13 @@ class Supervisor:
             if item is None:
                 return
             try:
-                self._handle(*item)
+                self._handle(item)
             except Fault as fault:
                 self._on_trouble(str(fault))
+            except Exception as fault:  # one pane that cannot be looked at must not blind the others
+                self._on_trouble(f"pane {item}: {type(fault).__name__}: {one_line(str(fault), 500)}")
 
-    def _handle(self, pane_id: str, what: str) -> None:
+    def _handle(self, pane_id: str) -> None:
         place = self._place(pane_id)
         if place is None or place.role is Role.CONDUCTOR:
             return

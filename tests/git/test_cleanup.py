@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conductor.git import places, recovery
+from conductor.git.repository import Repository
 from conductor.git.worktrees import GitWorktrees
 from conductor.ports import AtRisk, Worktree
 from schemas.config import Config
@@ -64,6 +65,25 @@ def test_files_that_are_hidden_from_status_are_seen(worktrees: GitWorktrees, wt:
     assert git(wt.path, "status", "--porcelain") == ""
     assert worktrees.at_risk(1).uncommitted == (".M README.md",)
     git(wt.path, "update-index", "--no-assume-unchanged", "--skip-worktree", "README.md")
+    assert worktrees.at_risk(1).uncommitted == (".M README.md",)
+
+
+def test_a_change_within_the_tick_of_the_indexs_writing_is_seen(
+    repo: Path, worktrees: GitWorktrees, wt: Worktree
+) -> None:
+    git(wt.path, "config", "core.trustctime", "false")
+    git(wt.path, "config", "core.checkStat", "minimal")
+    file, index, tick = (
+        wt.path / "README.md",
+        repo / ".git" / "worktrees" / "wt-1" / "index",
+        (10**18, 10**18),
+    )
+    size = file.stat().st_size
+    os.utime(file, ns=tick)
+    git(wt.path, "update-index", "--refresh")
+    os.utime(index, ns=tick)
+    file.write_text("x" * size)
+    os.utime(file, ns=tick)
     assert worktrees.at_risk(1).uncommitted == (".M README.md",)
 
 
@@ -286,7 +306,7 @@ def test_force_keeps_everything_and_says_where(repo: Path, worktrees: GitWorktre
     assert (rescued / "w.txt").read_text() == "on disk"
     assert (rescued / ".env").read_text() == "KEY=1"
     assert (rescued / 'dir \n"q" ä' / "-x\t\\.bin").read_bytes() == bytes(range(256))
-    assert os.readlink(rescued / "link") == "/nowhere\nat all"
+    assert str((rescued / "link").readlink()) == "/nowhere\nat all"
     assert os.access(rescued / "run.sh", os.X_OK)
     assert not (rescued / "README.md").exists()
     assert not wt.path.exists()
@@ -506,14 +526,61 @@ def test_a_crash_between_any_two_steps_leaves_it_repeatable(
     assert not list((worktrees.root / ".taskmaestro" / "state").glob("removing-*"))
 
 
-def test_a_folder_that_was_removed_only_in_part_is_finished(
-    worktrees: GitWorktrees, wt: Worktree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_folder_is_removed_too(worktrees: GitWorktrees, wt: Worktree) -> None:
     (wt.path / "read only").mkdir()
     (wt.path / "read only" / "x").write_text("x")
     (wt.path / "read only").chmod(0o500)
     assert worktrees.remove(1, force=True)
     assert not wt.path.exists()
+
+
+def test_a_folder_that_git_removed_only_in_part_is_finished(
+    worktrees: GitWorktrees, wt: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wt.path / "new.txt").write_text("x")
+
+    def partly(repository: Repository, path: Path) -> None:
+        # What git leaves where it could not delete a file: its record is gone, the folder is there.
+        path.rename(path.with_name("aside"))
+        places.forget(repository, path)
+        path.with_name("aside").rename(path)
+        raise NotSo("cannot be deleted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(places, "take_away", partly)
+        with pytest.raises(NotSo, match="cannot be deleted"):
+            worktrees.remove(1, force=True)
+    assert (wt.path / "new.txt").exists()
+    assert worktrees.remove(1, force=True)
+    assert not wt.path.exists()
+
+
+def test_another_folder_in_its_place_is_not_taken_for_the_rest_of_it(
+    worktrees: GitWorktrees, wt: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wt.path / "new.txt").write_text("x")
+
+    def stop(*_: object) -> None:
+        raise NotSo("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GitWorktrees, "_drop_branch", stop)
+        with pytest.raises(NotSo, match="stopped"):
+            worktrees.remove(1, force=True)
+    wt.path.mkdir()
+    (wt.path / "notes.txt").write_text("somebody's")
+    with pytest.raises(NotSo, match="no worktree of"):
+        worktrees.remove(1, force=True)
+    assert (wt.path / "notes.txt").exists()
+
+
+def test_a_branch_without_commits_is_kept_too(repo: Path, worktrees: GitWorktrees, wt: Worktree) -> None:
+    git(wt.path, "switch", "-q", "--orphan", "fresh")
+    (wt.path / "first.txt").write_text("first")
+    git(wt.path, "add", "first.txt")
+    ref = worktrees.remove(1, force=True)
+    assert ref
+    assert blob(repo, ref, "first.txt") == "first"
 
 
 def test_a_worktree_whose_folder_is_gone_is_cleaned_up_by_its_commits(

@@ -1,4 +1,4 @@
-"""Whatever lies in a worktree comes back, byte for byte, from the recovery ref; and without force it stays."""
+"""Whatever lies in a worktree comes back from the recovery ref; and without force it stays."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def change(path: Path, verb: str, data: bytes) -> None:
     if verb == "delete" or path.is_symlink() or path.is_dir():
         delete(path)
     if verb == "link":
-        os.symlink(data, os.fsencode(path))
+        path.symlink_to(os.fsdecode(data))
     elif verb != "delete":
         path.write_bytes(data)
         path.chmod(0o755 if verb == "run" else 0o644)
@@ -81,7 +81,7 @@ def content(folder: Path, tracked: set[str]) -> dict[str, Content]:
             if name == ".git" or key in ("RESULT.json", "TASK.md") or rebuilt:
                 continue
             if path.is_symlink():
-                found[key] = ("link", os.fsencode(os.readlink(path)))
+                found[key] = ("link", os.fsencode(path.readlink()))
             else:
                 found[key] = (
                     "run" if os.access(path, os.X_OK) and path.stat().st_mode & 0o100 else "file",

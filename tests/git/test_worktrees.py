@@ -257,7 +257,7 @@ def test_a_locked_worktree_is_explained(repo: Path, worktrees: GitWorktrees) -> 
     made = worktrees.add(1, "x")
     git(repo, "worktree", "lock", "--reason", "on a stick", str(made.path))
     places.delete(made.path)
-    with pytest.raises(NotSo, match="locked.*on a stick") as fault:
+    with pytest.raises(NotSo, match=r"locked \(on a stick\)") as fault:
         worktrees.add(1, "x")
     assert "git worktree unlock" in fault.value.hint
 
@@ -313,16 +313,9 @@ print(GitWorktrees(Path(sys.argv[1]), Config()).add(int(sys.argv[2]), "tm/" + sy
 
 def test_processes_that_add_at_once_all_get_theirs(repo: Path, worktrees: GitWorktrees) -> None:
     root = Path(__file__).parents[2]
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", ADD, str(repo), number],
-            cwd=root,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )  # fmt: skip
-        for number in ("1", "2", "3", "3")
-    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-c", ADD, str(repo)]
+    started = [subprocess.Popen([*command, number], cwd=root, **pipes) for number in ("1", "2", "3", "3")]
     answers = [process.communicate(timeout=60) for process in started]
     assert [out.strip() for out, _ in answers] == ["tm/1", "tm/2", "tm/3", "tm/3"], answers
     assert [found.index for found in worktrees.all()] == [1, 2, 3]

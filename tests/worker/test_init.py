@@ -84,7 +84,7 @@ def test_force_writes_anew_and_keeps_a_copy(project: Path) -> None:
     path = project / ".taskmaestro" / "config.toml"
     path.parent.mkdir()
     path.write_text("this is not = = toml")
-    with pytest.raises(BadInput, match="not TOML"):
+    with pytest.raises(BadInput, match="not valid TOML"):
         initialise(project)
     answer = initialise(project, force=True)
     assert Path(answer["backup"]).read_text() == "this is not = = toml"

@@ -82,6 +82,15 @@ def _report_lease(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Outcom
     )
 
 
+def _at_cap(pane: Pane) -> bool:
+    return pane.attention is not None and pane.attention.reason is AttentionReason.CYCLE_CAP
+
+
+def _gave_up(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> bool:
+    """At the cap nothing is asked of the worker, so its word ends nothing: a person decides."""
+    return event.result.status in (ResultStatus.FAILURE, ResultStatus.ERROR) and not _at_cap(pane)
+
+
 def _worker_failed(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Outcome:
     error = clean(event.result.error or "no reason was given")
     pane = answered(_marked(pane, event))
@@ -131,7 +140,7 @@ def _inspect(
             claim_id=claim.claim_id,
             purpose=claim.purpose,
             pr_number=number,
-            old_head=pane.head,
+            old_head=pane.head if number == pane.pr_number else None,
             review_id=pane.last_review_id,
         )
     ]
@@ -139,8 +148,10 @@ def _inspect(
 
 def inspect_again(pane: Pane, *, loss_accepted: bool = False) -> Outcome:
     """Hold the claim against the world once more (a person said retry)."""
-    if pane.claim is not None:
-        return _inspect(pane, pane.claim.pr_number, pane.claim.purpose, loss_accepted=loss_accepted)
+    claim = pane.claim
+    if claim is not None:
+        accepted = loss_accepted or claim.loss_accepted
+        return _inspect(pane, claim.pr_number, claim.purpose, loss_accepted=accepted)
     if pane.pr_number is None:
         return pane, []
     return _inspect(pane, pane.pr_number, "success" if pane.status is Status.WORKING else "addressed")
@@ -148,12 +159,11 @@ def inspect_again(pane: Pane, *, loss_accepted: bool = False) -> Outcome:
 
 def _fits_cycle(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> bool:
     result = event.result
-    capped = pane.attention is not None and pane.attention.reason is AttentionReason.CYCLE_CAP
     return (
         result.status is ResultStatus.REVIEW_ADDRESSED
         and result.review_cycle == pane.review_cycle
         and pane.pr_number is not None
-        and not capped
+        and not _at_cap(pane)
     )
 
 
@@ -210,7 +220,7 @@ def _refuse_claim(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> Outco
     assert pane.claim is not None
     problem = what_is_missing(event.facts, pane.claim.purpose)
     assert problem is not None
-    pane, told = tell_worker(_back(pane), problem.message)
+    pane, told = tell_worker(settle(_back(pane), AttentionReason.FORGE_UNAVAILABLE), problem.message)
     pane, effects = want_person(pane, AttentionReason.INVALID_RESULT, f"Pane {pane.index}: {problem.message}", event.at)
     return pane, [*effects, *told]
 
@@ -242,7 +252,7 @@ def _tell_nothing_new(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> O
         missing = (
             f"Nothing changed since the review: the head is still {head}, and nobody answered on the pull request."
         )
-    return tell_worker(_back(pane), missing)
+    return tell_worker(settle(_back(pane), AttentionReason.FORGE_UNAVAILABLE), missing)
 
 
 def _foreign_lost(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> bool:
@@ -276,16 +286,20 @@ def _split_asked(pane: Pane) -> bool:
 def _accept(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> Outcome:
     facts = event.facts
     assert facts.head is not None
-    assert facts.base is not None
-    pane = settle(answered(pane), AttentionReason.INVALID_RESULT, AttentionReason.UNRESPONSIVE)
+    pane = settle(answered(pane), *_ANSWERED)
     found = hygiene_findings(facts.history, split_asked=_split_asked(pane), committed_files=())
     pane = pane.model_copy(update={"pr_number": facts.number, "hygiene": found})
-    return open_gate(pane, facts.head, facts.base, event.at), []
+    return open_gate(pane, facts.head, facts.base or pane.base or facts.head, event.at), []
 
 
+_ANSWERED = (
+    AttentionReason.INVALID_RESULT,
+    AttentionReason.UNRESPONSIVE,
+    AttentionReason.FORGE_UNAVAILABLE,
+    AttentionReason.FOREIGN_COMMITS_LOST,
+)
+"""What a claim that holds answers: the forge was read, and no commit is missing or a person let it go."""
 _SUCCESS = _status_is(ResultStatus.SUCCESS)
-_FAILED = _status_is(ResultStatus.FAILURE, ResultStatus.ERROR)
-_REVIEWED = frozenset({Status.REVIEWING})
 
 ROWS: tuple[Row, ...] = (
     Row("result of another role", EVERY, "result_seen", None, "only workers report here", guard=_not_a_worker),
@@ -331,7 +345,7 @@ ROWS: tuple[Row, ...] = (
         frozenset({Status.DONE}),
         "failure or error: reported, no review",
         _worker_failed,
-        _FAILED,
+        _gave_up,
     ),
     Row(
         "success claimed",

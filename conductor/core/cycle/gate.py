@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conductor.core import messages
-from conductor.core.cycle.moves import begin_review, give_task, open_gate, settle, want_person
+from conductor.core.cycle.moves import begin_review, give_task, open_gate, settle, taken_back, want_person
 from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
 from conductor.core.state import Gate, Pane
 from schemas.config import CyclePolicy
@@ -49,9 +49,19 @@ def _green_may_review(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
     return _green(pane, event, policy) and pane.review is None and pane.review_cycle < cap_of(pane, policy)
 
 
+_GREEN_ANSWERS = (
+    AttentionReason.CI_TIMEOUT,
+    AttentionReason.CI_FAILED_CAP,
+    AttentionReason.CYCLE_CAP,
+    AttentionReason.REVIEW_FAILED,
+    AttentionReason.FORGE_UNAVAILABLE,
+)
+"""What a green gate with a review to come leaves nobody to decide."""
+
+
 def _start_review(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
     gate = _read(pane, event, timed_out=False)
-    pane = settle(pane, AttentionReason.CI_TIMEOUT, AttentionReason.FORGE_UNAVAILABLE)
+    pane = settle(pane, *_GREEN_ANSWERS)
     return begin_review(pane.model_copy(update={"gate": gate}), gate)
 
 
@@ -123,8 +133,8 @@ def _take_back(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
     if pane.task is not None and pane.task.open:
         text = messages.taken_back_text(pane, pane.task.task_id)
         effects.append(TakeBackTask(pane=pane.index, task_id=pane.task.task_id, text=text))
-        pane = pane.model_copy(update={"task": pane.task.model_copy(update={"delivery": "taken_back"})})
-    pane = settle(pane, AttentionReason.INVALID_RESULT)
+        pane = taken_back(pane)
+    pane = settle(pane, AttentionReason.INVALID_RESULT, *_GREEN_ANSWERS)
     pane, started = begin_review(pane.model_copy(update={"gate": gate, "claim": None}), gate)
     return pane, [*effects, *started]
 
@@ -150,13 +160,13 @@ def _moved(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> bool:
 
 
 def _reopen(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
-    pane = settle(pane, AttentionReason.REVIEW_FAILED, AttentionReason.CI_TIMEOUT)
+    pane = settle(pane, AttentionReason.REVIEW_FAILED, AttentionReason.CI_TIMEOUT, AttentionReason.CI_FAILED_CAP)
     return open_gate(pane, event.head, event.base or pane.base or event.head, event.at), []
 
 
 def _merged(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> Outcome:
     gone = {"gate": None, "review": None, "claim": None, "attention": None, "ended": "merged"}
-    pane = pane.model_copy(update={"status": Status.DONE, **gone})
+    pane = taken_back(pane).model_copy(update={"status": Status.DONE, **gone})
     return pane, [Report(pane=pane.index, level="info", message=f"Pane {pane.index}: #{pane.pr_number} was merged.")]
 
 
@@ -171,7 +181,7 @@ def _merge_known(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> bool:
 
 def _closed(pane: Pane, event: PrClosed, _policy: CyclePolicy) -> Outcome:
     gone = {"gate": None, "review": None, "claim": None, "ended": "closed", "approved_head": None}
-    pane = pane.model_copy(update={"status": Status.DONE, **gone})
+    pane = taken_back(pane).model_copy(update={"status": Status.DONE, **gone})
     return want_person(
         pane,
         AttentionReason.PR_CLOSED,
