@@ -65,7 +65,7 @@ def waiting(run: Run) -> list[UserDecided | TaskGiven]:
 
 def test_a_decision_is_taken_and_its_rule_is_told(alive: Run, capsys: Out) -> None:
     assert main(["decide", "3", "another-cycle", "--why", "the last finding is easy"]) == 0
-    assert capsys.readouterr().out == "pane 3: another review (one more cycle)\n"
+    assert capsys.readouterr().out == "pane 3: another review (one more cycle) — settled: cycle_cap\n"
     assert alive.pane(3).attention is None
     line = json.loads(alive.layout.journal.read_text().splitlines()[-1])
     assert line["event"]["who"] == "Tester <tester@example.invalid>"
@@ -76,7 +76,7 @@ def test_an_approval_names_the_issue_that_follows_up(alive: Run, capsys: Out) ->
     assert main(["decide", "3", "approve", "--why", "accepted", "--follow-up", "31", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["taken"], told["rule"], told["refused"]) == (True, "approved by a person", False)
-    assert told["message"].endswith("→ approved (cycle 3)")
+    assert told["message"].endswith("→ approved (cycle 3) — settled: cycle_cap")
     assert alive.pane(3).status is Status.APPROVED
 
 
