@@ -269,9 +269,7 @@ def test_work_on_top_of_what_was_squashed_is_still_at_risk(
     assert [line.split()[1] for line in worktrees.at_risk(1).unpushed] == [late[:12]]
 
 
-def test_work_that_undoes_itself_is_not_taken_for_merged(
-    repo: Path, worktrees: GitWorktrees, wt: Worktree
-) -> None:
+def test_work_that_undoes_itself_is_not_taken_for_merged(repo: Path, worktrees: GitWorktrees, wt: Worktree) -> None:
     commit_file(wt.path, "w.txt", "w")
     git(wt.path, "revert", "--no-edit", "HEAD")
     commit_file(repo, "base.txt", "x")

@@ -30,9 +30,7 @@ def test_a_worktree_starts_from_what_somebody_has_just_pushed(
     assert (made.path / "new.txt").read_text() == "new"
 
 
-def test_it_works_offline_from_what_was_fetched_last(
-    repo: Path, remote: Path, worktrees: GitWorktrees
-) -> None:
+def test_it_works_offline_from_what_was_fetched_last(repo: Path, remote: Path, worktrees: GitWorktrees) -> None:
     remote.rename(remote.with_name("gone.git"))
     told = worktrees.fetch()
     assert told is not None
@@ -56,9 +54,7 @@ def test_adding_again_answers_the_same_worktree(worktrees: GitWorktrees) -> None
     assert (first.path / "work.txt").read_text() == "mine"
 
 
-def test_all_lists_ours_by_index_and_nobody_elses(
-    repo: Path, tmp_path: Path, worktrees: GitWorktrees
-) -> None:
+def test_all_lists_ours_by_index_and_nobody_elses(repo: Path, tmp_path: Path, worktrees: GitWorktrees) -> None:
     git(repo, "worktree", "add", "-q", "-b", "theirs", str(tmp_path / "wt-7"))
     worktrees.add(10, "ten")
     worktrees.add(2, "two")
@@ -168,9 +164,7 @@ def test_without_git_it_says_what_is_missing(repo: Path, monkeypatch: pytest.Mon
 # --- branches ---
 
 
-@pytest.mark.parametrize(
-    "name", ["-x", "a b", "a..b", "a.lock", "", "HEAD", "a/", "/a", "a//b", "a~1", "a\nb"]
-)
+@pytest.mark.parametrize("name", ["-x", "a b", "a..b", "a.lock", "", "HEAD", "a/", "/a", "a//b", "a~1", "a\nb"])
 def test_a_branch_name_that_git_refuses_is_refused_here(name: str, worktrees: GitWorktrees) -> None:
     with pytest.raises(BadInput, match="not a branch's name"):
         worktrees.add(1, name)
@@ -198,9 +192,7 @@ def test_an_old_branch_without_work_of_its_own_starts_afresh(repo: Path, worktre
     assert worktrees.add(1, "tm/one").head == newest
 
 
-def test_a_branch_that_is_only_on_the_remote_is_taken_up(
-    remote: Path, tmp_path: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_branch_that_is_only_on_the_remote_is_taken_up(remote: Path, tmp_path: Path, worktrees: GitWorktrees) -> None:
     other = clone(remote, tmp_path / "other")
     git(other, "switch", "-q", "-c", "tm/one")
     head = commit_file(other, "w.txt", "w")
@@ -209,9 +201,7 @@ def test_a_branch_that_is_only_on_the_remote_is_taken_up(
     assert (made.branch, made.head) == ("tm/one", head)
 
 
-def test_a_branch_checked_out_elsewhere_is_refused_with_the_place(
-    repo: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_branch_checked_out_elsewhere_is_refused_with_the_place(repo: Path, worktrees: GitWorktrees) -> None:
     git(repo, "switch", "-q", "-c", "tm/one")
     with pytest.raises(NotSo, match="checked out in") as fault:
         worktrees.add(1, "tm/one")
@@ -299,9 +289,7 @@ def test_a_failing_post_checkout_hook_does_not_lose_the_worktree(repo: Path, wor
     assert worktrees.add(1, "x").branch == "x"
 
 
-def test_a_content_filter_that_does_not_run_is_named_and_leaves_nothing(
-    repo: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_content_filter_that_does_not_run_is_named_and_leaves_nothing(repo: Path, worktrees: GitWorktrees) -> None:
     commit_file(repo, ".gitattributes", "*.bin filter=lfs\n")
     commit_file(repo, "a.bin", "pointer")
     git(repo, "push", "-q", "origin", "main")
@@ -370,9 +358,7 @@ def test_a_command_that_hangs_is_ended_with_all_its_children(repo: Path, worktre
     git(repo, "config", "alias.hang", "!sleep 54321")
     with pytest.raises(Unavailable, match=r"did not end within 0\.3 s"):
         worktrees.repository.git.run("hang", timeout=0.3)
-    left = [
-        process for process in psutil.process_iter(["cmdline"]) if "54321" in (process.info["cmdline"] or [])
-    ]
+    left = [process for process in psutil.process_iter(["cmdline"]) if "54321" in (process.info["cmdline"] or [])]
     assert not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
 
 
