@@ -114,7 +114,7 @@ _IDENTITY = {"NAME": "Bench", "EMAIL": "bench@example.invalid"}
 class AlwaysChanges:
     """A review that takes no time and always asks for the same change."""
 
-    def review(self, request: ReviewRequest, cancelled: Callable[[], bool]) -> Review:
+    def review(self, request: ReviewRequest, cancelled: Callable[[], bool]) -> Review:  # noqa: ARG002 - the port's
         finding = Finding(
             path="readme.txt", line=1, severity=Severity.HIGH, message="again", impact="a benchmark", rule="bench"
         )
@@ -175,7 +175,7 @@ def reaction_floor(made: World, pane_id: str) -> list[float]:
     seen = threading.Event()
 
     class Seen(FileSystemEventHandler):
-        def on_moved(self, event: FileSystemEvent) -> None:
+        def on_moved(self, event: FileSystemEvent) -> None:  # noqa: ARG002 - the handler's
             seen.set()
 
         def on_created(self, event: FileSystemEvent) -> None:
