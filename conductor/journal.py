@@ -1,4 +1,4 @@
-"""The journal: append-only, fsynced, the conductor's only memory; and the lock that keeps it to one conductor.
+"""The journal: append-only, fsynced, the conductor's only memory.
 
 A line counts when its newline is on the disk. A torn last line (power cut, kill in the middle of a write) is moved
 aside and reported at the next start; a line that cannot be read anywhere else stops the start, since a state rebuilt
@@ -7,9 +7,8 @@ without it would be a guess.
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import fcntl
-import json
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -18,10 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
+from conductor.lock import ConductorLock, holder
 from schemas.errors import BadInput, Fault, Unavailable
+from schemas.events import EVENT, Event
 from schemas.journal import JOURNAL_LINE, JournalLine
 from schemas.text import one_line
+
+_sync_data = getattr(os, "fdatasync", os.fsync)  # not every platform has the cheaper one
 
 
 class JournalFullError(Unavailable):
@@ -46,16 +50,8 @@ def _numbered(path: Path) -> Iterator[tuple[int, JournalLine]]:
         raise Unavailable(f"{path}: {fault.strerror}", "Make the file readable for this user.") from None
     complete = raw[: raw.rfind(b"\n") + 1]
     expected = 0
-    for number, text in enumerate(complete.splitlines(), 1):
-        try:
-            line = JOURNAL_LINE.validate_json(text)
-        except ValidationError as fault:
-            first = fault.errors(include_url=False, include_context=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise BadInput(
-                f"{path}, line {number}: not a journal line ({place}: {one_line(first['msg'])})",
-                "The journal is the only memory, so nothing is guessed. Repair the line or move the state folder aside.",
-            ) from None
+    for number, text in enumerate(complete.split(b"\n")[:-1], 1):
+        line = parse_line(text, path, number)
         expected = expected or line.seq
         if line.seq != expected:
             raise BadInput(
@@ -64,6 +60,41 @@ def _numbered(path: Path) -> Iterator[tuple[int, JournalLine]]:
             )
         expected += 1
         yield number, line
+
+
+def writable(event: Event) -> Event:
+    """The event as the journal can hold it: a lone surrogate, which no UTF-8 has, becomes U+FFFD.
+
+    Texts of tools and people may hold them, since JSON can spell them.
+    """
+    try:
+        EVENT.dump_json(event)
+    except PydanticSerializationError:
+        return EVENT.validate_python(_encodable(event.model_dump()))
+    return event
+
+
+def _encodable(value: Any) -> Any:
+    if type(value) is str:
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_encodable(part) for part in value)
+    return value
+
+
+def parse_line(text: bytes, path: Path, number: int) -> JournalLine:
+    """One line's value. Raises ``BadInput`` that names the file, the line and the field."""
+    try:
+        return JOURNAL_LINE.validate_json(text)
+    except ValidationError as fault:
+        first = fault.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise BadInput(
+            f"{path}, line {number}: not a journal line ({one_line(place)}: {one_line(first['msg'])})",
+            "The journal is the only memory: nothing is guessed. Repair the line or move the state folder aside.",
+        ) from None
 
 
 class Journal:
@@ -75,18 +106,25 @@ class Journal:
         self._fd = -1
         self._size = 0
         self._seq = 0
+        self._torn = False
 
     def open(self) -> tuple[list[JournalLine], str | None]:
-        """All lines, and what was done with a torn last one (None where there was none)."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        torn = self._set_torn_line_aside()
-        lines = list(read(self.path))
-        created = not self.path.exists()
-        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._size = os.fstat(self._fd).st_size
+        """All lines, and what was done with a torn last one (None where there was none).
+
+        Raises ``BadInput`` for a line that cannot be read, ``Unavailable`` where the file cannot be used.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            torn = self._set_torn_line_aside()
+            lines = list(read(self.path))
+            created = not self.path.exists()
+            self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._size = os.fstat(self._fd).st_size
+            if created:
+                _sync_folder(self.path.parent)
+        except OSError as fault:
+            raise _full(self.path, fault) from None
         self._seq = lines[-1].seq if lines else 0
-        if created:
-            _sync_folder(self.path.parent)
         return lines, torn
 
     def _set_torn_line_aside(self) -> str | None:
@@ -101,8 +139,11 @@ class Journal:
         aside = self.path.with_name(f"{self.path.name}.torn-{stamp}")
         fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, raw[end:])
+            _write_all(fd, raw[end:])
             os.fsync(fd)
+        except OSError:
+            aside.unlink()
+            raise
         finally:
             os.close(fd)
         with self.path.open("r+b") as file:
@@ -123,13 +164,16 @@ class Journal:
         """
         data = b"".join(JOURNAL_LINE.dump_json(line) + b"\n" for line in lines)
         try:
-            written = 0
-            while written < len(data):
-                written += os.write(self._fd, data[written:])
-            os.fdatasync(self._fd)
+            if self._torn:
+                self._undo()
+            self._torn = True
+            _write_all(self._fd, data)
+            _sync_data(self._fd)
         except OSError as fault:
-            self._undo()
+            with contextlib.suppress(OSError):  # tried again before anything else is written
+                self._undo()
             raise _full(self.path, fault) from None
+        self._torn = False
         self._size += len(data)
 
     def rewind(self, seq: int) -> None:
@@ -138,6 +182,7 @@ class Journal:
 
     def _undo(self) -> None:
         os.ftruncate(self._fd, self._size)
+        self._torn = False
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -145,9 +190,17 @@ class Journal:
             self._fd = -1
 
 
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
 def _full(path: Path, fault: OSError) -> Fault:
     if fault.errno in (errno.ENOSPC, errno.EDQUOT):
-        return JournalFullError(f"{path}: no space left on the disk", "Free some space; the conductor goes on by itself.")
+        return JournalFullError(
+            f"{path}: no space left on the disk", "Free some space; the conductor goes on by itself."
+        )
     return JournalFullError(f"{path}: {fault.strerror}", "Mend that; the conductor goes on by itself.")
 
 
@@ -159,58 +212,4 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-class ConductorLock:
-    """``state/conductor.lock``: held by the one live conductor; the kernel lets go of it when that one dies.
-
-    The file says who holds it. A second conductor is refused, naming the first one's pid and host.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._fd = -1
-
-    def acquire(self) -> None:
-        """Take the lock or raise ``Unavailable`` that names the holder."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
-            held = holder(self.path) or {}
-            raise Unavailable(
-                f"another conductor runs on this repository: pid {held.get('pid', '?')} on {held.get('host', '?')}",
-                "`taskmaestro attach` shows it; `taskmaestro stop` ends it.",
-            ) from None
-        facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps(facts).encode(), 0)
-        os.fsync(fd)
-        self._fd = fd
-
-    def release(self) -> None:
-        if self._fd >= 0:
-            os.ftruncate(self._fd, 0)
-            os.close(self._fd)
-            self._fd = -1
-
-
-def holder(path: Path) -> dict[str, Any] | None:
-    """Who holds the lock now: ``pid``, ``host``, ``since``; None where nobody does."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raw = os.pread(fd, 4096, 0)
-            try:
-                facts = json.loads(raw)
-            except ValueError:
-                facts = {}
-            return facts if isinstance(facts, dict) else {}
-        return None
-    finally:
-        os.close(fd)
+__all__ = ["ConductorLock", "Journal", "JournalFullError", "holder", "parse_line", "read", "writable"]

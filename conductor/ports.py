@@ -16,13 +16,15 @@ from schemas.events import History
 from schemas.forge import Checks, Comment, Issue, Posted, PullRequest
 from schemas.review import EarlierReview, Review, ReviewPacket, StepReport, Verdict
 
-# --- forge -----------------------------------------------------------------------------------------------------------
+# --- forge ---
 
 
 class Forge(Protocol):
-    """Where pull requests live. Every call answers for now; a missing thing is ``NotSo``, no answer is ``Unavailable``."""
+    """Where pull requests live. Each call answers for now; a missing thing is ``NotSo``, no answer ``Unavailable``."""
 
     name: str
+    remote_name: str
+    """The managed repository's remote that the pull requests' branches are pushed to."""
 
     def login(self) -> str:
         """The acting login."""
@@ -33,7 +35,7 @@ class Forge(Protocol):
         """The open pull request whose head branch this is."""
 
     def pull_requests(self, numbers: Sequence[int] | None = None) -> list[PullRequest]:
-        """Many at once: these numbers (unknown ones left out), or all open ones. One batched query where there is one."""
+        """Many at once: these numbers (unknown ones left out), or all open ones; one batched query where it can be."""
 
     def checks(self, numbers: Sequence[int]) -> dict[int, Checks]:
         """The checks of the current head of each of these pull requests; one batched query where there is one."""
@@ -52,19 +54,22 @@ class Forge(Protocol):
     def create_pull_request(
         self, *, branch: str, base: str, title: str, body: str, draft: bool, author: str | None = None
     ) -> PullRequest:
-        """Open a pull request, or answer the open one of this branch (title, body and draft state are then left alone)."""
+        """Open a pull request, or answer the open one of this branch (title, body and draft state then stay)."""
 
     def comment(self, number: int, body: str, *, marker: str = "", author: str | None = None) -> Posted:
         """Post a comment; where one with ``marker`` stands already, answer that one."""
 
     def post_review(self, number: int, *, body: str, verdict: Verdict, head: str, marker: str) -> Posted:
-        """Post a review pinned to ``head``. An approval of one's own pull request becomes a comment (``as_comment``).
+        """Post a review pinned to ``head``. Approving one's own pull request becomes a comment (``as_comment``).
 
-        Looks for ``marker`` first and posts nothing where it stands. For an approval the head is read again just before;
+        Looks for ``marker`` first and posts nothing where it stands. An approval reads the head again just before:
         raises ``HeadMovedError`` where it is another one.
         """
 
     def mark_ready(self, number: int) -> PullRequest: ...
+
+    def close_pull_request(self, number: int) -> PullRequest:
+        """Close it unmerged; a closed one is answered as it is, a merged one is ``NotSo``."""
 
     def remote_url(self) -> str | None:
         """The git remote that the forge keeps, where it keeps one itself (local), else None."""
@@ -81,7 +86,7 @@ class HeadMovedError(Exception):
         self.head = head
 
 
-# --- git -------------------------------------------------------------------------------------------------------------
+# --- git ---
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ class Worktrees(Protocol):
         """Fetch the remote; the reason as text where that failed (offline), else None. Never raises for the network."""
 
     def add(self, index: int, branch: str) -> Worktree:
-        """``.taskmaestro/wt-<index>`` on ``branch`` from the freshest default branch; the existing one where it is there."""
+        """``.taskmaestro/wt-<index>`` on ``branch`` from the freshest default branch; an existing one is kept."""
 
     def find(self, index: int) -> Worktree | None: ...
 
@@ -128,13 +133,16 @@ class Worktrees(Protocol):
     def at_risk(self, index: int) -> AtRisk: ...
 
     def remove(self, index: int, *, force: bool) -> str | None:
-        """Remove worktree and branch. Refuses (``NotSo``, listing it) where work would be lost; with ``force`` first keeps
-        everything under a recovery ref and answers its name."""
+        """Remove worktree and branch. Refuses (``NotSo``, listing it) where work would be lost; with ``force`` first
+        keeps everything under a recovery ref and answers its name."""
 
     def remote_head(self, branch: str) -> str | None:
         """The SHA of the branch on the remote now (``git ls-remote``), None where it is not there."""
 
     def commits_ahead(self, head: str, base: str) -> int: ...
+
+    def files_committed(self, head: str, base: str) -> tuple[str, ...]:
+        """The paths that commits of ``head`` outside ``base`` write, sorted."""
 
     def history(self, old: str, new: str, base: str, *, mine: Sequence[str]) -> History:
         """How the branch moved; ``mine`` are the e-mail addresses of the worker and the conductor."""
@@ -148,7 +156,7 @@ class Worktrees(Protocol):
     def drop_scratch(self, path: Path) -> None: ...
 
 
-# --- panes and agents --------------------------------------------------------------------------------------------------
+# --- panes and agents ---
 
 AgentStateName = Literal["starting", "idle", "busy", "permission", "trust", "limit", "error", "gone", "unknown"]
 
@@ -305,7 +313,7 @@ class Panes(Protocol):
         """The agent's state, from its receipts where they say it, else from the screen, read once."""
 
     def watch(self, on_change: Callable[[str, str], None]) -> None:
-        """Call ``on_change(pane id, "output" | "quiet" | "dead" | "gone")`` from now on, without polling quiet panes."""
+        """From now on call ``on_change(pane id, "output" | "quiet" | "dead" | "gone")``; quiet panes are not polled."""
 
     def end(self, pane_id: str, agent: AgentKind | None) -> None:
         """End the agent (its exit line, then its recorded process tree) and close the pane."""
@@ -314,7 +322,7 @@ class Panes(Protocol):
         """Stop watching; the session goes on."""
 
 
-# --- reviews -----------------------------------------------------------------------------------------------------------
+# --- reviews ---
 
 
 class Cancelled(Exception):

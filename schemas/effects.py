@@ -48,7 +48,7 @@ class RunReview(PaneEffect):
 
 
 class PostReview(PaneEffect):
-    """Post a review once; ``marker`` stands hidden in the body. An approval is given only while ``head`` is the head."""
+    """Post a review once; ``marker`` stands hidden in the body. An approval needs ``head`` to be the head still."""
 
     kind: Literal["post_review"] = "post_review"
     review_id: str
@@ -96,12 +96,13 @@ class TakeBackTask(PaneEffect):
 
 
 class Report(PaneEffect):
-    """Tell the user. ``reason`` where a person is wanted."""
+    """Tell the user. ``reason`` where a person is wanted; ``head`` where the message speaks of an approved head."""
 
     kind: Literal["report"] = "report"
     level: Literal["info", "attention"]
     message: str
     reason: AttentionReason | None = None
+    head: str | None = None
 
 
 class KeepBackup(PaneEffect):

@@ -61,7 +61,7 @@ class PaneRemoved(Happened):
 
 
 class TaskGiven(Happened):
-    """A person gave the pane a task. ``title`` and ``body`` are somebody's words, already cleaned of control characters."""
+    """A person gave the pane a task. ``title`` and ``body`` are somebody's words, cleaned of control characters."""
 
     kind: Literal["task_given"] = "task_given"
     issue: int | None = None

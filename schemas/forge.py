@@ -22,6 +22,11 @@ class CheckState(StrEnum):
     NOT_YET = "not_yet"
     NONE = "none"
 
+    @property
+    def undecided(self) -> bool:
+        """Neither passed nor failed."""
+        return self not in (CheckState.PASSED, CheckState.FAILED)
+
 
 class Check(Frozen):
     """One check of one head. ``log_url`` is a URL or a file's path; ``tail`` the last lines of its log."""

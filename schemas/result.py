@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
@@ -19,7 +20,14 @@ from schemas.text import one_line
 
 MAX_BYTES = 1024 * 1024
 MAX_CYCLE = 99
-_PR_URL = re.compile(r"^https?://[^\s]+/(?:pull|pulls|merge_requests|pr)/(\d+)(?:[/?#].*)?$|^local://[^\s]+/pull/(\d+)$")
+MAX_DEPTH = 64
+"""Levels of objects and lists. What lies deeper could be read, but not kept."""
+MAX_NUMBER = 10**12
+"""Of issues and pull requests."""
+_LONGEST_URL = 2048
+_PR_URL = re.compile(
+    r"https?://\S+?/(?:pull|pulls|merge_requests|pr)/([0-9]{1,12})(?:[/?#]\S*)?|local://\S+/pull/([0-9]{1,12})"
+)
 
 
 class ResultStatus(StrEnum):
@@ -36,15 +44,15 @@ class ResultStatus(StrEnum):
 def _issue_number(value: object) -> object:
     if isinstance(value, str):
         digits = value.removeprefix("#")
-        if digits.isascii() and digits.isdigit():
+        if digits.isascii() and digits.isdigit() and len(digits) <= len(str(MAX_NUMBER)):
             return int(digits)
     return value
 
 
 def pr_number_of(url: str) -> int | None:
     """The number in a pull request's URL, or None where it has none."""
-    found = _PR_URL.match(url)
-    return int(found.group(1) or found.group(2)) if found else None
+    found = _PR_URL.fullmatch(url) if len(url) <= _LONGEST_URL else None
+    return (int(found.group(1) or found.group(2)) or None) if found else None
 
 
 class Result(Frozen):
@@ -53,8 +61,8 @@ class Result(Frozen):
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
     status: Annotated[ResultStatus, Field(strict=False)]
-    issue: Annotated[int | None, BeforeValidator(_issue_number)] = Field(default=None, ge=1)
-    pr_number: int | None = Field(default=None, ge=1)
+    issue: Annotated[int | None, BeforeValidator(_issue_number)] = Field(default=None, ge=1, le=MAX_NUMBER)
+    pr_number: int | None = Field(default=None, ge=1, le=MAX_NUMBER)
     pr_url: str | None = None
     review_cycle: int | None = Field(default=None, ge=0, le=MAX_CYCLE)
     nonce: str | None = None
@@ -87,7 +95,7 @@ class Result(Frozen):
 
 
 class ResultError(BadInput):
-    """RESULT.json that cannot be taken: ``place`` is ``line L column C`` or the field, ``expected`` what belongs there."""
+    """RESULT.json that cannot be taken: ``place`` is a line and column or a field, ``expected`` what belongs there."""
 
     def __init__(self, place: str, expected: str) -> None:
         super().__init__(f"RESULT.json, {place}: {expected}", "Write the file again; docs/contracts.md has its fields.")
@@ -118,10 +126,48 @@ def parse_result(raw: bytes) -> Result:
         raise ResultError("whole file", f"expected JSON: {one_line(str(fault))}") from None
     if not isinstance(data, dict):
         raise ResultError("line 1 column 1", f"expected a JSON object, found {_kind(data)}")
+    _refuse_unkeepable(data)
     try:
         return Result.model_validate(data)
     except ValidationError as fault:
         raise _explain(fault) from None
+
+
+_Place = tuple["_Place", str | int] | None
+
+
+def _refuse_unkeepable(data: dict[str, Any]) -> None:
+    """What JSON can spell but neither the journal nor a file can keep, also in fields that are not known."""
+    rest: list[tuple[Any, int, _Place]] = [(data, 1, None)]
+    while rest:
+        value, depth, place = rest.pop()
+        kind = type(value)
+        if kind is dict or kind is list:
+            if depth > MAX_DEPTH:
+                raise ResultError(f"field {_shown(place)}", f"at most {MAX_DEPTH} levels of objects and lists")
+            if kind is dict:
+                _refuse_surrogates(place, "".join(value))
+            parts = value.items() if kind is dict else enumerate(value)
+            rest += [(part, depth + 1, (place, name)) for name, part in parts]
+        elif kind is str:
+            _refuse_surrogates(place, value)
+        elif kind is float and not math.isfinite(value):
+            raise ResultError(f"field {_shown(place)}", "a number too large to keep")
+
+
+def _shown(place: _Place) -> str:
+    """The place as a reader knows it, ``findings.0.path``; only its first levels where it is deep."""
+    names: list[str] = []
+    while place is not None:
+        place, name = place
+        names.append(one_line(str(name), 60))
+    return ".".join(reversed(names[-6:])) + ("..." if len(names) > 6 else "")
+
+
+def _refuse_surrogates(place: _Place, text: str) -> None:
+    if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        where = f"field {_shown(place)}" if place is not None else "whole object"
+        raise ResultError(where, "expected whole characters, found half of a surrogate pair (a \\u escape)")
 
 
 def _no_constant(name: str) -> float:
@@ -129,7 +175,14 @@ def _no_constant(name: str) -> float:
 
 
 def _kind(value: Any) -> str:
-    names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
+    names = {
+        type(None): "null",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        str: "a string",
+        list: "a list",
+    }
     return names.get(type(value), "an object")
 
 
@@ -139,5 +192,9 @@ def _explain(fault: ValidationError) -> ResultError:
     message = one_line(str(first["msg"]).removeprefix("Value error, "))
     if first["type"] == "missing":
         message = "this field is required"
-    found = f", found {one_line(json.dumps(first['input'], default=str), 80)}" if first["loc"] and first["type"] != "missing" else ""
+    found = (
+        f", found {one_line(json.dumps(first['input'], default=str), 80)}"
+        if first["loc"] and first["type"] != "missing"
+        else ""
+    )
     return ResultError(f"field {place}" if first["loc"] else place, message + found)

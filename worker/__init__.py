@@ -1,1 +1,1 @@
-"""What runs in a worker's pane: report, ship, battery. Imports schemas only; the forge is reached through the command line."""
+"""What runs in a worker's pane: report, ship, battery. It imports schemas only."""

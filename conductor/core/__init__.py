@@ -1,1 +1,1 @@
-"""The rules, pure: no clock, no randomness, no files, no processes. Facts come in as events, effects go out as values."""
+"""The rules, pure: no clock, no chance, no files, no processes. Facts come in as events, effects go out."""

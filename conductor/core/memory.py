@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from conductor.core.cycle import apply
+from conductor.core.cycle import apply, settle_done
 from conductor.core.state import Fleet
 from schemas.effects import Effect
 from schemas.events import Event
@@ -48,6 +48,8 @@ class Memory:
             return Step("intent")
         if isinstance(line, ResultLine):
             self.outstanding.pop(line.key, None)
+            if line.outcome != "failed":
+                self.fleet = settle_done(self.fleet, line.pane, line.effect)
             return self._apply(line.seq, line.event) if line.event is not None else Step("result")
         return Step("note")
 

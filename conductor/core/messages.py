@@ -47,28 +47,34 @@ def header(pane: Pane, *, task_id: str, kind: TaskKind, about: TaskKind, nonce: 
     return f"<!-- taskmaestro {body} -->"
 
 
+_FINISH_FIRST = """\
+## How to finish
+
+1. Work in this folder only, on the branch `{branch}`. Stage what belongs to the change (`git add <files>`).
+2. Run `taskmaestro ship --title "..." --body-file FILE`: it runs the project's checks, commits what is staged,
+   pushes, opens the pull request and reports. The body names each acceptance criterion as a checked box with its
+   evidence (a path, a test or a command).
+3. Where you cannot finish: `taskmaestro report failure --error "<what stopped you>"`.
+
+By hand instead of `ship`: write `RESULT.json` in this folder with `status` `success`, `pr_number` and the `nonce` of
+the first line. Never commit `RESULT.json` or `TASK.md`."""
+
+_FINISH_FIX = """\
+## How to finish
+
+1. Fix the code, or answer with a reason: `taskmaestro pr comment {pr} --body "Resolved: <what you did>"`. Ignore
+   nothing silently.
+2. Stage the changes and run `taskmaestro ship --amend`: it runs the project's checks, amends the commit (no commit
+   on top), pushes with a lease on `{head}` and reports.
+3. Where only an answer was needed: `taskmaestro {report}`.
+4. Where you cannot finish: `taskmaestro report failure --error "<what stopped you>"`."""
+
+
 def _how_to_finish(pane: Pane, about: TaskKind) -> str:
     if about == "first":
-        return (
-            "## How to finish\n\n"
-            f"1. Work in this folder only, on the branch `{pane.branch}`. Stage what belongs to the change (`git add <files>`).\n"
-            "2. Run `taskmaestro ship`: it runs the project's checks, commits what is staged, pushes, opens the pull request"
-            " and reports. Give it `--title` and `--body-file`; the body names each acceptance criterion as a checked box with"
-            " its evidence (a path, a test or a command).\n"
-            '3. Where you cannot finish: `taskmaestro report failure --error "<what stopped you>"`.\n\n'
-            "By hand instead of `ship`: write `RESULT.json` in this folder with `status` `success`, `pr_number` and the"
-            " `nonce` of the first line. Never commit `RESULT.json` or `TASK.md`."
-        )
-    done = "report addressed" if pane.review_cycle else f"report success --pr {pane.pr_number}"
-    return (
-        "## How to finish\n\n"
-        "1. Fix the code, or answer with a reason: `taskmaestro pr comment "
-        f'{pane.pr_number} --body "Resolved: <what you did>"`. Ignore nothing silently.\n'
-        "2. Stage the changes and run `taskmaestro ship --amend`: it runs the project's checks, amends the commit (no commit on"
-        f" top), pushes with a lease on `{(pane.head or '')[:12]}` and reports.\n"
-        f"3. Where only an answer was needed: `taskmaestro {done}`.\n"
-        '4. Where you cannot finish: `taskmaestro report failure --error "<what stopped you>"`.'
-    )
+        return _FINISH_FIRST.format(branch=pane.branch)
+    report = "report addressed" if pane.review_cycle else f"report success --pr {pane.pr_number}"
+    return _FINISH_FIX.format(pr=pane.pr_number, head=(pane.head or "")[:12], report=report)
 
 
 def task_text(

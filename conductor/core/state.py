@@ -1,4 +1,4 @@
-"""What the rules remember of a pane and of the fleet. All of it is a fold over the journal's events; nothing else is kept."""
+"""What the rules remember of a pane and of the fleet: a fold over the journal's events, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,19 +13,27 @@ from schemas.forge import Check, CheckState
 from schemas.pane import Attention, AttentionReason, PaneState, Role, Status
 from schemas.review import EarlierReview
 
-TRANSIENT = frozenset(
-    {
-        AttentionReason.UNRESPONSIVE,
-        AttentionReason.FORGE_UNAVAILABLE,
-        AttentionReason.INVALID_RESULT,
-        AttentionReason.PANE_DEAD,
-    }
-)
-"""Reasons that can pass without a person's decision, and that give way to one that cannot."""
+WEIGHT = {
+    AttentionReason.FORGE_UNAVAILABLE: 0,
+    AttentionReason.INVALID_RESULT: 1,
+    AttentionReason.UNRESPONSIVE: 1,
+    AttentionReason.PANE_DEAD: 2,
+    AttentionReason.REVIEW_FAILED: 3,
+    AttentionReason.CI_TIMEOUT: 3,
+    AttentionReason.LEASE_REJECTED: 3,
+    AttentionReason.FOREIGN_COMMITS_LOST: 4,
+    AttentionReason.CI_FAILED_CAP: 4,
+    AttentionReason.CYCLE_CAP: 4,
+    AttentionReason.PR_CLOSED: 4,
+}
+"""Which attention gives way to which: what passes by itself never hides what waits for a person."""
 
 
 class Task(Frozen):
-    """The task that the pane has, or had last. ``text`` is TASK.md, ``line`` the short prompt that points to it."""
+    """The task that the pane has, or had last. ``text`` is TASK.md, ``line`` the short prompt that points to it.
+
+    ``words`` are what was asked for, which a notice repeats below what it is about.
+    """
 
     task_id: str
     kind: TaskKind
@@ -34,6 +42,7 @@ class Task(Frozen):
     cycle: int
     line: str
     text: str
+    words: str = ""
     delivery: Literal["sending", "queued", "delivered", "stranded", "answered", "taken_back"] = "sending"
 
     @property
@@ -117,6 +126,8 @@ class Pane(Frozen):
     last_stamp: str | None = None
     ended: Literal["failure", "merged", "closed", "abandoned"] | None = None
     agent_state: str = "unknown"
+    failing_effect: str | None = None
+    """The kind of effect whose failure on this machine raised the attention."""
     last_rule: str = ""
 
     def published(self, awaiting: str) -> PaneState:

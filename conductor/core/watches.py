@@ -1,4 +1,4 @@
-"""What is awaited, read off the state: so that after a crash the same things are watched without anything remembered."""
+"""What is awaited, read off the state: after a crash the same things are watched, with nothing else remembered."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from conductor.core.state import Fleet, Pane
 from schemas.forge import CheckState
 from schemas.pane import AttentionReason, Role, Status
+
+_HEAD_MATTERS = (Status.REVIEWING, Status.APPROVED)
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,12 @@ class CiWatch:
 
 @dataclass(frozen=True)
 class PrWatch:
-    """A pull request whose head, merge or closing matters."""
+    """A pull request whose merge or closing matters, and where ``moves`` is set also its head."""
 
     pane: int
     pr_number: int
     head: str | None
+    moves: bool
 
 
 def ci_watches(fleet: Fleet) -> tuple[CiWatch, ...]:
@@ -49,9 +52,12 @@ def ci_watches(fleet: Fleet) -> tuple[CiWatch, ...]:
 def pr_watches(fleet: Fleet) -> tuple[PrWatch, ...]:
     """Every live pull request of a worker."""
     return tuple(
-        PrWatch(pane.index, pane.pr_number, pane.head)
+        PrWatch(pane.index, pane.pr_number, pane.head, pane.status in _HEAD_MATTERS)
         for pane in fleet.panes.values()
-        if pane.role is Role.WORKER and pane.pr_number is not None and pane.status is not Status.DONE and pane.ended is None
+        if pane.role is Role.WORKER
+        and pane.pr_number is not None
+        and pane.status is not Status.DONE
+        and pane.ended is None
     )
 
 
@@ -79,4 +85,6 @@ def _from_worker(pane: Pane) -> str:
     where = {"sending": "delivery of", "queued": "the agent to take", "stranded": "a person to deliver"}
     if pane.task.delivery in where:
         return f"{where[pane.task.delivery]} task {pane.task.task_id}"
-    return {"first": "the pull request", "fix": "the fix", "ci": "green CI", "notice": "the worker's report"}[pane.task.kind]
+    return {"first": "the pull request", "fix": "the fix", "ci": "green CI", "notice": "the worker's report"}[
+        pane.task.kind
+    ]

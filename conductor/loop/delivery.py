@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import worker.tools
 from conductor.core.messages import POINTER
 from conductor.layout import Layout
 from conductor.loop.outcome import Done, Failed, Outcome, Retry
@@ -22,8 +24,9 @@ from schemas.text import clean
 from worker.tools.files import replace_file
 
 TASK = "TASK.md"
-RECEIPT_WAIT = 20.0
-_HOLDS_UP = ("permission", "trust", "limit")
+START_WAIT = 30.0
+_LOOK = 0.02
+_HOLD_UP = ("permission", "trust", "limit", "error")
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,6 @@ class Place:
     agent: str
 
 
-@dataclass(frozen=True)
-class Started:
-    """When and how an agent was started in this process."""
-
-    at: float
-    message_id: str
-
-
 class Deliverer:
     """Starts agents and delivers tasks. ``place_of`` answers where a pane lives now, None where it does not."""
 
@@ -53,20 +48,19 @@ class Deliverer:
         panes: Panes,
         kinds: Mapping[str, AgentKind],
         *,
+        received: Callable[[int, str], bool],
         place_of: Callable[[int], Place | None],
         known_idle: Callable[[str], bool] = lambda _pane_id: False,
-        agent_args: Callable[[str], tuple[str, ...]] = lambda _name: (),
-        environment: Callable[[int], Mapping[str, str]] = lambda _index: {},
     ) -> None:
         self.layout = layout
         self.panes = panes
         self.kinds = kinds
+        self.received = received
+        self._starting: set[int] = set()
         self.place_of = place_of
         self.known_idle = known_idle
-        self.agent_args = agent_args
-        self.environment = environment
 
-    def send(self, effect: SendTask, *, again: bool, cancelled: Callable[[], bool]) -> Outcome:
+    def send(self, effect: SendTask, *, again: bool) -> Outcome:
         """Write TASK.md and have the agent read it. Delivered, queued (tried again) or stranded (a person is told)."""
         place = self.place_of(effect.pane)
         if place is None:
@@ -80,9 +74,7 @@ class Deliverer:
         if effect.start:
             return self._start_with(effect, place, kind, prompt)
         found = self.panes.find_delivery(place.pane_id, prompt, kind) if again else None
-        delivery = found or self.panes.deliver(
-            place.pane_id, prompt, kind, known_idle=self.known_idle(place.pane_id)
-        )
+        delivery = found or self.panes.deliver(place.pane_id, prompt, kind, known_idle=self.known_idle(place.pane_id))
         return self._outcome(effect, delivery)
 
     def _outcome(self, effect: SendTask, delivery: Delivery) -> Outcome:
@@ -94,16 +86,37 @@ class Deliverer:
         return Failed(delivery.evidence, _stranded(effect, delivery.evidence, delivery.screen))
 
     def _start_with(self, effect: SendTask, place: Place, kind: AgentKind, prompt: Prompt) -> Outcome:
+        """The first prompt on the agent's command line. A program that was started is no receipt: its hook is, or that
+        it is seen at work; one that never goes to work is stranded."""
         found = self.panes.find_delivery(place.pane_id, prompt, kind)
         if found is None:
             self._start(place, kind, prompt)
-            found = Delivery("delivered", "on the agent's command line")
+        deadline = time.monotonic() + START_WAIT
+        while True:
+            taken = self._taken(effect, place, kind)
+            if taken is not None:
+                return taken
+            if time.monotonic() > deadline:
+                why = f"the agent was started with the task, but did not begin it within {START_WAIT:.0f} s"
+                return Failed(why, _stranded(effect, why, self.panes.screen(place.pane_id).tail()))
+            time.sleep(_LOOK)
+
+    def _taken(self, effect: SendTask, place: Place, kind: AgentKind) -> Outcome | None:
+        """Whether the started agent has its task; None while that cannot be said."""
+        if self.received(place.index, effect.task_id):
+            return self._outcome(effect, Delivery("delivered", "on the command line; its hook recorded it"))
         info = self.panes.info(place.pane_id)
-        if info is None or info.dead:
-            shown = self.panes.screen(place.pane_id).tail() if info is not None else ()
-            ended = f"the agent ended at once (status {info.exit_status})" if info is not None else "the pane is gone"
-            return Failed(ended, _stranded(effect, ended, shown))
-        return self._outcome(effect, found)
+        if info is None:
+            return Failed("the pane is gone", _stranded(effect, "the pane is gone", ()))
+        if info.dead:
+            ended = f"the agent ended at once (status {info.exit_status})"
+            return Failed(ended, _stranded(effect, ended, self.panes.screen(place.pane_id).tail()))
+        state = self.panes.state_of(place.pane_id, kind)
+        if state.name in _HOLD_UP:
+            return self._outcome(effect, Delivery("queued", f"the agent asks first ({state.name}): {state.detail}"))
+        if not kind.has_receipts and state.name in ("busy", "idle"):
+            return self._outcome(effect, Delivery("delivered", f"on the command line; the agent is {state.name}"))
+        return None
 
     def start_idle(self, effect: StartAgent) -> Outcome:
         """Start the agent without a task."""
@@ -119,6 +132,10 @@ class Deliverer:
         if folder.is_dir():
             replace_file(folder / TASK, effect.text)
         return Done(detail=f"task {effect.task_id} taken back")
+
+    def is_starting(self, index: int) -> bool:
+        """The pane's program is being replaced just now."""
+        return index in self._starting
 
     def state_of(self, place: Place) -> AgentState:
         return self.panes.state_of(place.pane_id, self._kind(place.agent))
@@ -137,7 +154,6 @@ class Deliverer:
             private=self.layout.agents / str(place.index),
             hook_argv=hook_argv(),
             first_prompt=prompt.line if prompt is not None else None,
-            extra_args=self.agent_args(place.agent),
         )
         launch.private.mkdir(parents=True, exist_ok=True)
         self.layout.receipts.mkdir(parents=True, exist_ok=True)
@@ -148,20 +164,19 @@ class Deliverer:
             title=f"{place.index} {kind.name}",
             cwd=launch.worktree,
             argv=tuple(kind.argv(launch)),
-            env={
-                **kind.env(launch),
-                **worker_environment(self.layout, place.index),
-                **self.environment(place.index),
-            },
+            env={**kind.env(launch), **worker_environment(self.layout, place.index)},
         )
-        self.panes.start(place.pane_id, spec)
+        self._starting.add(place.index)
+        try:
+            self.panes.start(place.pane_id, spec)
+        finally:
+            self._starting.discard(place.index)
 
 
 def hook_argv() -> tuple[str, ...]:
     """The command that records a receipt; the event's name is appended."""
-    import worker.hook
-
-    return (sys.executable, "-I", "-S", str(Path(worker.hook.__file__ or "").resolve()))
+    hook = Path(worker.tools.__file__ or "").resolve().parents[1] / "hook.py"
+    return (sys.executable, "-I", "-S", str(hook))
 
 
 def worker_environment(layout: Layout, index: int) -> dict[str, str]:

@@ -14,21 +14,34 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 from conductor.core.cycle import apply, wanted
 from conductor.core.memory import Memory, Outstanding, remember
 from conductor.core.state import Fleet
-from conductor.journal import Journal, JournalFullError, read
+from conductor.journal import Journal, JournalFullError, read, writable
 from conductor.loop.lanes import Lane, Lanes
 from conductor.loop.outcome import Done, Failed, Outcome, Retry
 from schemas.effects import Effect
+from schemas.errors import Fault
 from schemas.events import EffectFailed, Event
 from schemas.journal import EventLine, IntentLine, JournalLine, NoteLine, ResultLine
 from schemas.text import one_line
 
 FULL_DISK_PAUSE = 2.0
-_REPEATED = ("agent unchanged", "result seen before", "invalid result seen before", "request taken already")
+_REPEATED = (
+    "agent unchanged",
+    "result seen before",
+    "invalid result seen before",
+    "request taken already",
+    "merge known",
+    "forge unreachable",
+    "forge back",
+    "effect failed",
+    "task queued",
+)
+"""Rules whose events say nothing where they change nothing."""
 
 
 class Performs(Protocol):
@@ -72,6 +85,7 @@ class _Wake:
 
 _Item = _Observed | _Finished | _Note | _Wake
 _Told = list[tuple[JournalLine, str]]
+_Begun = list[tuple[Outstanding, Lane, bool]]
 
 
 class Engine:
@@ -95,6 +109,7 @@ class Engine:
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="effect")
         self._lanes = Lanes()
+        self._full = False
         self._stopping = threading.Event()
 
     def observe(self, *events: Event, taken: Callable[[], None] | None = None) -> None:
@@ -131,14 +146,15 @@ class Engine:
         """Take and perform until ``stop``. A full disk pauses it; nothing is lost and nothing is done meanwhile."""
         batch: list[_Item] = []
         while not self._stopping.is_set():
-            while not self._take(batch):
-                if self._stopping.wait(FULL_DISK_PAUSE):
-                    break
-            batch = self._collect()
-        self._take(batch, schedule=False)
+            if self._take(batch):
+                batch = self._collect()
+            else:
+                self._stopping.wait(FULL_DISK_PAUSE)
+        if self._take(batch, schedule=False):
+            batch = []
         self._lanes.stop_all()
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self._take(self._drain(), schedule=False)
+        self._take([*batch, *self._drain()], schedule=False)
 
     def _collect(self) -> list[_Item]:
         try:
@@ -171,23 +187,38 @@ class Engine:
             try:
                 self.journal.append([line for line, _ in told])
             except JournalFullError as fault:
-                self.journal.rewind(seq)
-                self.memory = remember(read(self.journal.path))
-                self._on_trouble(str(fault))
+                self._take_nothing_back(seq, begun, fault)
                 return False
-        for item in batch:
-            if isinstance(item, _Observed) and item.taken is not None:
-                item.taken()
-        for watcher in self.watchers if told else ():
-            watcher(told, before, self.memory.fleet)
+        self._full = False
+        self._tell(batch, told, before)
         for outstanding, lane, again in begun:
             self._begin(outstanding, lane, again=again)
         return True
 
+    def _take_nothing_back(self, seq: int, begun: _Begun, fault: JournalFullError) -> None:
+        """The batch is not in the journal: the memory is what the journal says, and nothing begins."""
+        self.journal.rewind(seq)
+        self.memory = remember(read(self.journal.path))
+        self._lanes.give_back(frozenset(outstanding.key for outstanding, _, _ in begun))
+        if not self._full:
+            self._full = True
+            self._on_trouble(str(fault))
+
+    def _tell(self, batch: Sequence[_Item], told: _Told, before: Fleet) -> None:
+        """Whoever listens hears of what is on the disk now. What they cannot do ends nothing here."""
+        calls = [item.taken for item in batch if isinstance(item, _Observed) and item.taken is not None]
+        if told:
+            calls += [partial(watcher, told, before, self.memory.fleet) for watcher in self.watchers]
+        for call in calls:
+            try:
+                call()
+            except (OSError, Fault) as fault:
+                self._on_trouble(str(fault))
+
     def _lines_of(self, item: _Item) -> Iterator[JournalLine]:
         now = datetime.now(UTC)
         if isinstance(item, _Observed):
-            for event in item.events:
+            for event in map(writable, item.events):
                 if self._says_something(event):
                     yield EventLine(**self.journal.stamp(now), event=event)
         elif isinstance(item, _Note):
@@ -205,8 +236,8 @@ class Engine:
         if outstanding is None:
             return
         effect, outcome = outstanding.effect, item.outcome
+        event = writable(outcome.event) if outcome.event is not None else None
         if isinstance(outcome, Retry):
-            event = outcome.event
             if event is not None and apply(self.memory.fleet, event)[0] is not self.memory.fleet:
                 yield EventLine(**self.journal.stamp(now), event=event)
             return
@@ -217,7 +248,7 @@ class Engine:
             pane=effect.pane,
             outcome="done" if isinstance(outcome, Done) else "failed",
             detail=one_line(outcome.detail if isinstance(outcome, Done) else outcome.reason, 2000),
-            event=outcome.event,
+            event=event,
         )
 
     def _free_lane(self, item: _Item) -> None:
@@ -236,7 +267,7 @@ class Engine:
         dropped = True
         while dropped:
             dropped = False
-            for outstanding, lane in self._lanes.heads(self.memory.outstanding):
+            for outstanding, lane in self._lanes.turns(self.memory.outstanding, now):
                 effect = outstanding.effect
                 unwanted = not wanted(self.memory.fleet, effect)
                 if lane.running is not None:
@@ -253,11 +284,14 @@ class Engine:
                     )
                     told.append((line, self.memory.take(line).rule))
                     dropped = True
-                elif lane.may_run(outstanding.key, now):
+                elif not lane.holds(outstanding.key, now):
                     again = outstanding.intended
                     if not again:
                         intent = IntentLine(
-                            **self.journal.stamp(moment), key=outstanding.key, effect=effect.kind, pane=effect.pane
+                            **self.journal.stamp(moment),
+                            key=outstanding.key,
+                            effect=effect.kind,
+                            pane=effect.pane,
                         )
                         told.append((intent, self.memory.take(intent).rule))
                     lane.running = outstanding.key

@@ -6,8 +6,8 @@ the same as doing it once; a delivery, where twice would be wrong, is first look
 
 from __future__ import annotations
 
+import errno
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,16 @@ from schemas.effects import (
     WriteResult,
 )
 from schemas.errors import BadInput, Fault, Unavailable
-from schemas.events import EffectFailed, ForgeFailed, HeadMoved, PrFacts, PrInspected, ReviewFailed, ReviewFinished, ReviewPosted
+from schemas.events import (
+    EffectFailed,
+    ForgeFailed,
+    HeadMoved,
+    PrFacts,
+    PrInspected,
+    ReviewFailed,
+    ReviewFinished,
+    ReviewPosted,
+)
 from schemas.result import MAX_BYTES, parse_result
 from schemas.text import one_line
 from worker.tools.files import read_regular, replace_file
@@ -41,6 +50,8 @@ from worker.tools.files import read_regular, replace_file
 LAG_BUDGET = 300.0
 _BACKOFF = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 _NOISY_AFTER = 2
+_GIVE_UP_AFTER = 5
+_ASK_FORGE = (InspectPr, RunReview, PostReview)
 
 Inspect = Callable[[InspectPr], PrFacts]
 
@@ -87,13 +98,14 @@ class Performer:
         tries.count += 1
         try:
             outcome = self._one(effect, again, cancelled, tries)
-        except Unavailable as fault:
-            outcome = self._later(effect, tries, ForgeFailed(pane=effect.pane, at=_now(), reason=str(fault)), str(fault))
         except OSError as fault:
             reason = f"{fault.strerror or fault} ({fault.filename})" if fault.filename else str(fault)
             outcome = self._broken(effect, tries, reason)
         except Fault as fault:
-            outcome = self._broken(effect, tries, str(fault))
+            if isinstance(fault, Unavailable) and isinstance(effect, _ASK_FORGE) and tries.count < _GIVE_UP_AFTER:
+                outcome = self._later(effect, tries, str(fault))
+            else:
+                outcome = self._broken(effect, tries, str(fault))
         if not isinstance(outcome, Retry):
             self._tries.pop(key, None)
         return outcome
@@ -109,7 +121,7 @@ class Performer:
             case WriteResult():
                 return self._write_result(effect)
             case SendTask():
-                return self.deliverer.send(effect, again=again, cancelled=cancelled)
+                return self.deliverer.send(effect, again=again)
             case StartAgent():
                 return self.deliverer.start_idle(effect)
             case TakeBackTask():
@@ -121,11 +133,15 @@ class Performer:
             case QuarantineResult():
                 return self._quarantine(effect)
 
-    def _later(self, effect: Effect, tries: Tries, event: ForgeFailed, reason: str) -> Retry:
-        after = _BACKOFF[min(tries.count, len(_BACKOFF)) - 1]
-        return Retry(after, reason, event if tries.count > _NOISY_AFTER else None)
+    def _later(self, effect: Effect, tries: Tries, reason: str) -> Retry:
+        told = ForgeFailed(pane=effect.pane, at=_now(), reason=one_line(reason, 500))
+        return Retry(
+            _BACKOFF[min(tries.count, len(_BACKOFF)) - 1], reason, told if tries.count > _NOISY_AFTER else None
+        )
 
     def _broken(self, effect: Effect, tries: Tries, reason: str) -> Outcome:
+        if isinstance(effect, InspectPr | PostReview) and tries.count >= _GIVE_UP_AFTER:
+            return self._later(effect, tries, reason)
         if isinstance(effect, RunReview):
             return Done(ReviewFailed(pane=effect.pane, at=_now(), review_id=effect.review_id, reason=reason))
         told = EffectFailed(pane=effect.pane, at=_now(), effect=effect.kind, reason=one_line(reason, 500))
@@ -159,7 +175,11 @@ class Performer:
     def _post(self, effect: PostReview) -> Outcome:
         try:
             posted = self.forge.post_review(
-                effect.pr_number, body=effect.body, verdict=effect.verdict, head=effect.head, marker=effect.marker
+                effect.pr_number,
+                body=effect.body,
+                verdict=effect.verdict,
+                head=effect.head,
+                marker=effect.marker,
             )
         except HeadMovedError as moved:
             return Done(HeadMoved(pane=effect.pane, at=_now(), head=moved.head), "not posted: the head moved")
@@ -190,6 +210,7 @@ class Performer:
             "review_cycle": effect.review_cycle,
             "head": effect.head,
             "written_by": "conductor",
+            "granted": effect.status,
         }
         replace_file(path, json.dumps(word, indent=2) + "\n")
         return Done(detail=f"{path}: {effect.status}")
@@ -220,9 +241,9 @@ class Performer:
 
 def _move(path: Path, kept: Path) -> None:
     try:
-        os.rename(path, kept)
+        path.rename(kept)
     except OSError as fault:
-        if fault.errno != 18:  # another file system: copy, then remove
+        if fault.errno != errno.EXDEV:  # another file system: copy, then remove
             raise
         replace_file(kept, path.read_bytes())
         path.unlink()

@@ -76,8 +76,4 @@ class Activity:
         """The agent was read as idle, and nothing was written since."""
         with self._lock:
             idle = self._idle.get(pane_id)
-            return (
-                self._since is not None
-                and idle is not None
-                and self._since <= idle >= self._last.get(pane_id, 0.0)
-            )
+            return self._since is not None and idle is not None and self._since <= idle >= self._last.get(pane_id, 0.0)

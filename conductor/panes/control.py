@@ -30,9 +30,7 @@ class TmuxRefused(NotSo):
     """tmux understood the command and refused it; ``answer`` holds tmux's own words."""
 
     def __init__(self, args: Sequence[str], answer: str) -> None:
-        super().__init__(
-            f"tmux refused `{one_line(' '.join(args), 120)}`: {one_line(answer) or 'without a word'}"
-        )
+        super().__init__(f"tmux refused `{one_line(' '.join(args), 120)}`: {one_line(answer) or 'without a word'}")
         self.answer = answer
 
 

@@ -196,9 +196,7 @@ class _Attempt:
         enough then.
         """
         activity, apart = self._desk.activity, self._desk.timings.apart
-        still = activity.still_for(self._pane) >= apart or (
-            known_idle and activity.idle_and_still(self._pane)
-        )
+        still = activity.still_for(self._pane) >= apart or (known_idle and activity.idle_and_still(self._pane))
         first = self._read()
         if first is None:
             return None, Delivery("queued", "the pane is not there any more")
@@ -211,9 +209,7 @@ class _Attempt:
         if second is None or not second.ready:
             return None, self._queued(second)
         if (second.state, second.composer) != (first.state, first.composer):
-            return None, Delivery(
-                "queued", "its input line is being changed, maybe by a person", second.screen.tail()
-            )
+            return None, Delivery("queued", "its input line is being changed, maybe by a person", second.screen.tail())
         return second, None
 
     def _queued(self, reading: Reading | None) -> Delivery:
@@ -261,9 +257,7 @@ class _Attempt:
             return Delivery("stranded", "the pane went away after the text was pasted")
         screen = reading.screen.tail()
         if reading.ended:
-            return Delivery(
-                "stranded", f"the agent is gone after the text was pasted: {reading.state.detail}", screen
-            )
+            return Delivery("stranded", f"the agent is gone after the text was pasted: {reading.state.detail}", screen)
         if reading.state.name in DIALOGS:
             return Delivery(
                 "stranded",
@@ -271,9 +265,7 @@ class _Attempt:
                 screen,
             )
         if not self._shown(reading):
-            return Delivery(
-                "stranded", "the pasted text did not show in its input line; Enter was not pressed", screen
-            )
+            return Delivery("stranded", "the pasted text did not show in its input line; Enter was not pressed", screen)
         at = squashed(reading.composer or "").find(self._start_mark)
         if at > 0:
             return Delivery(
@@ -303,15 +295,11 @@ class _Attempt:
                 shown_at = 0.0
         last = self._read()
         tail = last.screen.tail() if last else ()
-        return Delivery(
-            "stranded", f"Enter was pressed and no sign of its being submitted was seen{self._note}", tail
-        )
+        return Delivery("stranded", f"Enter was pressed and no sign of its being submitted was seen{self._note}", tail)
 
     def _keys(self, *names: str) -> None:
         # Keys go nowhere in copy mode, and a person may have entered it a moment ago.
-        self._desk.tmux.run_many(
-            ("copy-mode", "-q", "-t", self._pane), ("send-keys", "-t", self._pane, "--", *names)
-        )
+        self._desk.tmux.run_many(("copy-mode", "-q", "-t", self._pane), ("send-keys", "-t", self._pane, "--", *names))
 
     # --- knowing ---
 
@@ -319,11 +307,7 @@ class _Attempt:
         if self._index is None:
             return None
         receipt = self._desk.receipts.find(self._index, self._message, self._receipts_before)
-        return (
-            Delivery("delivered", f"its hook recorded message {self._message}{self._note}")
-            if receipt
-            else None
-        )
+        return Delivery("delivered", f"its hook recorded message {self._message}{self._note}") if receipt else None
 
     def _confirmed(self, seconds: float) -> Delivery | None:
         """A sign that the line was submitted, within so many seconds: the hook's receipt, else the screen.
@@ -341,9 +325,7 @@ class _Attempt:
                 done = self._seen()
                 if done is not None or left <= 0:
                     return done
-            self._desk.activity.wait(
-                self._pane, mark, min(left, _RECEIPT_POLL if self._index is not None else _REREAD)
-            )
+            self._desk.activity.wait(self._pane, mark, min(left, _RECEIPT_POLL if self._index is not None else _REREAD))
 
     def _seen(self) -> Delivery | None:
         """The screen's evidence: the line left the input line, and the agent is busy or the line stands
@@ -353,13 +335,9 @@ class _Attempt:
         if reading is None or reading.ended or self._shown(reading):
             return None
         if reading.state.name == "busy":
-            return Delivery(
-                "delivered", f"its input line is empty and it is busy{self._note}", reading.screen.tail()
-            )
+            return Delivery("delivered", f"its input line is empty and it is busy{self._note}", reading.screen.tail())
         if reading.above(self._start_mark):
-            return Delivery(
-                "delivered", f"the line stands above its input line{self._note}", reading.screen.tail()
-            )
+            return Delivery("delivered", f"the line stands above its input line{self._note}", reading.screen.tail())
         return None
 
     def _in_scrollback(self) -> bool:
@@ -399,9 +377,7 @@ class _Attempt:
             return Delivery("delivered", "the line stands in its scrollback", reading.screen.tail())
         if reading.state.name in DIALOGS:
             # The dialog hides the input line; what stands there shows again after it.
-            return Delivery(
-                "queued", f"a {reading.state.name} dialog hides its input line", reading.screen.tail()
-            )
+            return Delivery("queued", f"a {reading.state.name} dialog hides its input line", reading.screen.tail())
         return None
 
     def say(self, mark: str) -> bool:
@@ -412,9 +388,7 @@ class _Attempt:
             return False
         with suppress(TmuxRefused):  # the pane went away: then there is nothing to be said to
             self._paste(leave_mode=reading.row.info.in_mode)
-            shown = self._look_until(
-                lambda now: self._shown(now) or now.state.name in DIALOGS, self._patience
-            )
+            shown = self._look_until(lambda now: self._shown(now) or now.state.name in DIALOGS, self._patience)
             if self._blocked(shown) is None:
                 time.sleep(self._desk.timings.digest)
                 self._keys("Enter")

@@ -54,9 +54,7 @@ def _cuts(size: int, count: int) -> Iterator[tuple[int, int]]:
 def _row_of_cells(width: int, height: int, top: int, numbers: Sequence[int]) -> str:
     if len(numbers) == 1:
         return f"{width}x{height},0,{top},{numbers[0]}"
-    cells = [
-        f"{w}x{height},{x},{top},{n}" for (x, w), n in zip(_cuts(width, len(numbers)), numbers, strict=True)
-    ]
+    cells = [f"{w}x{height},{x},{top},{n}" for (x, w), n in zip(_cuts(width, len(numbers)), numbers, strict=True)]
     return f"{width}x{height},0,{top}{{{','.join(cells)}}}"
 
 
@@ -90,9 +88,7 @@ class Layout:
     made.
     """
 
-    def __init__(
-        self, tmux: Tmux, tag: str, panes_per_window: int, start: Callable[[str, PaneSpec], object]
-    ) -> None:
+    def __init__(self, tmux: Tmux, tag: str, panes_per_window: int, start: Callable[[str, PaneSpec], object]) -> None:
         self._tmux = tmux
         self._tag = tag
         self._per_window = panes_per_window
@@ -109,9 +105,7 @@ class Layout:
     def ours(self) -> dict[int, Row]:
         """Our panes by index; where there are two of one index, the one that lives, then the older one."""
         found: dict[int, Row] = {}
-        for row in sorted(
-            all_rows(self._tmux).values(), key=lambda row: (row.info.dead, int(row.info.pane_id[1:]))
-        ):
+        for row in sorted(all_rows(self._tmux).values(), key=lambda row: (row.info.dead, int(row.info.pane_id[1:]))):
             index = self.index_of(row)
             if index is not None:
                 found.setdefault(index, row)

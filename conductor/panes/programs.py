@@ -21,9 +21,7 @@ def find_program(
     Raises ``Unavailable`` naming the program and every folder that was looked in.
     """
     if not argv or not argv[0]:
-        raise BadInput(
-            "an empty command was to be started in a pane", "Set the agent's command in the configuration."
-        )
+        raise BadInput("an empty command was to be started in a pane", "Set the agent's command in the configuration.")
     name = argv[0]
     path = env.get("PATH", os.environ.get("PATH", os.defpath))
     if os.sep in name:

@@ -22,9 +22,7 @@ from schemas.text import one_line
 
 OLDEST = (3, 2)
 _RETRY = 1.0
-_NO_SERVER = re.compile(
-    r"no server running|error connecting to .*\((No such file|Connection refused)", re.IGNORECASE
-)
+_NO_SERVER = re.compile(r"no server running|error connecting to .*\((No such file|Connection refused)", re.IGNORECASE)
 _LOST = re.compile(r"server exited unexpectedly|lost server|server exited", re.IGNORECASE)
 _INSTALL = "Install tmux 3.2 or newer (`apt install tmux`, `brew install tmux`) and try again."
 
@@ -115,9 +113,7 @@ class Tmux:
             argv += [for_argv(argument) for argument in command]
         flat = [argument for command in commands for argument in command]
         try:
-            done = subprocess.run(
-                argv, capture_output=True, env=self._env, timeout=self._timeout, check=False
-            )
+            done = subprocess.run(argv, capture_output=True, env=self._env, timeout=self._timeout, check=False)
         except FileNotFoundError as error:
             raise Unavailable("tmux was not found on PATH", _INSTALL) from error
         except subprocess.TimeoutExpired as error:

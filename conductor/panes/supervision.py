@@ -37,9 +37,7 @@ class Watcher:
     ``known`` answers our panes that are there now, and whether each is dead.
     """
 
-    def __init__(
-        self, tmux: Tmux, activity: Activity, known: Callable[[], dict[str, bool]], quiet: float
-    ) -> None:
+    def __init__(self, tmux: Tmux, activity: Activity, known: Callable[[], dict[str, bool]], quiet: float) -> None:
         self._tmux, self._activity, self._known, self._quiet = tmux, activity, known, quiet
         self._on_change: Callable[[str, str], None] | None = None
         self._wake = threading.Condition()

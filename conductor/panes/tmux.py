@@ -40,9 +40,7 @@ def session_name(repo_root: Path) -> str:
     """
     root = repo_root.resolve()
     folder = re.sub(r"[^A-Za-z0-9_]+", "-", root.name).strip("-")[:32] or "repo"
-    return (
-        f"taskmaestro-{folder}-{hashlib.sha256(str(root).encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
-    )
+    return f"taskmaestro-{folder}-{hashlib.sha256(str(root).encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
 
 
 def direct(argv: Sequence[str]) -> tuple[str, ...]:
@@ -128,9 +126,7 @@ class TmuxPanes:
             self._watcher.expect([pane_id])
         info = self.info(pane_id)
         if info is None:
-            raise Unavailable(
-                f"pane {pane_id} went away while {one_line(spec.argv[0])} was started", "Try again."
-            )
+            raise Unavailable(f"pane {pane_id} went away while {one_line(spec.argv[0])} was started", "Try again.")
         return info
 
     def _replace(self, row: Row, spec: PaneSpec) -> None:
@@ -191,9 +187,7 @@ class TmuxPanes:
         self._indexes.pop(pane_id, None)
         if left:
             pids = ", ".join(str(one.pid) for one in sorted(left, key=lambda one: one.pid))
-            raise Unavailable(
-                f"pane {pane_id}: these processes would not end: {pids}", "End them by hand (kill -9)."
-            )
+            raise Unavailable(f"pane {pane_id}: these processes would not end: {pids}", "End them by hand (kill -9).")
 
     def close(self) -> None:
         self._watcher.close()
@@ -201,22 +195,16 @@ class TmuxPanes:
 
     def _checked(self, spec: PaneSpec) -> PaneSpec:
         if not spec.cwd.is_dir():
-            raise BadInput(
-                f"pane {spec.index}: {one_line(str(spec.cwd))} is no folder", "Make the worktree first."
-            )
+            raise BadInput(f"pane {spec.index}: {one_line(str(spec.cwd))} is no folder", "Make the worktree first.")
         for name in spec.env:
             if not _ENV_NAME.fullmatch(name):
-                raise BadInput(
-                    f"pane {spec.index}: `{one_line(name)}` is no name for an environment variable"
-                )
+                raise BadInput(f"pane {spec.index}: `{one_line(name)}` is no name for an environment variable")
         program = find_program(spec.argv, spec.env, cwd=spec.cwd)
         argv = (program, *spec.argv[1:])
         for text in (*argv, *spec.env.values(), str(spec.cwd)):
             if "\0" in text:
                 raise BadInput(f"pane {spec.index}: a NUL character in `{one_line(text, 80)}`")
-        return PaneSpec(
-            spec.index, spec.role, spec.title, spec.cwd.absolute(), argv, dict(_with_path(spec.env))
-        )
+        return PaneSpec(spec.index, spec.role, spec.title, spec.cwd.absolute(), argv, dict(_with_path(spec.env)))
 
     def _row(self, pane_id: str) -> Row | None:
         row = row_of(self._tmux, _exact(pane_id))
@@ -242,9 +230,7 @@ class TmuxPanes:
         left = processes.end(self._tree(row), self._timings.grace)
         if left:
             pids = ", ".join(str(one.pid) for one in left)
-            raise Unavailable(
-                f"pane {row.info.pane_id}: the old program would not end ({pids})", "End it by hand."
-            )
+            raise Unavailable(f"pane {row.info.pane_id}: the old program would not end ({pids})", "End it by hand.")
 
     def _wait_dead(self, pane_id: str) -> None:
         deadline = time.monotonic() + _EXIT_PATIENCE

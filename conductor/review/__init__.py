@@ -1,1 +1,1 @@
-"""The steps of a review, one module each, and what runs them."""
+"""Reviews: the steps (``steps/``, one module each), what runs them, and reviewers that are programs."""

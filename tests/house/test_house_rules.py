@@ -109,9 +109,7 @@ def test_the_rule_finds_a_planted_violation(name: str, text: str) -> None:
     assert found[0].startswith("planted.py:")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [(name, text) for name, (_, _, _, sound) in RULES.items() for text in sound]
-)
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, (_, _, _, sound) in RULES.items() for text in sound])
 def test_the_rule_lets_sound_text_pass(name: str, text: str) -> None:
     assert RULES[name][0]("sound.py", text) == []
 

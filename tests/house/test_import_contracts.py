@@ -15,9 +15,9 @@ from tests.support.tree import PACKAGES, ROOT
 
 CONTRACTS = {
     contract["id"]: contract["name"]
-    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-        "importlinter"
-    ]["contracts"]
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
 }
 
 # Contract, the module in which the import is planted, and what it imports there.
@@ -86,9 +86,7 @@ def test_each_contract_has_an_offence_planted() -> None:
 
 
 @pytest.mark.parametrize(("contract", "importer", "imported"), OFFENCES)
-def test_the_contract_fails_on_a_planted_import(
-    tree: Path, contract: str, importer: str, imported: str
-) -> None:
+def test_the_contract_fails_on_a_planted_import(tree: Path, contract: str, importer: str, imported: str) -> None:
     if imported.startswith(PACKAGES):
         ensure_module(tree, imported)
     with ensure_module(tree, importer).open("a", encoding="utf-8") as file:
@@ -101,8 +99,6 @@ def test_the_contract_fails_on_a_planted_import(
 
 def test_the_conductor_may_use_the_workers_tools(tree: Path) -> None:
     ensure_module(tree, "worker.tools.planted")
-    ensure_module(tree, "conductor.git.planted").write_text(
-        "import worker.tools.planted\nimport worker.tools\n"
-    )
+    ensure_module(tree, "conductor.git.planted").write_text("import worker.tools.planted\nimport worker.tools\n")
     done = lint(tree)
     assert done.returncode == 0, done.stdout + done.stderr

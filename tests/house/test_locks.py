@@ -12,9 +12,7 @@ from packaging.utils import canonicalize_name
 
 from tests.support.tree import ROOT
 
-PINNED = re.compile(
-    r"(?P<name>[\w.-]+)==(?P<version>[\w.]+)( ; [^\\]+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+"
-)
+PINNED = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[\w.]+)( ; [^\\]+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+")
 CLAUDE = "node_modules/@anthropic-ai/claude-code"
 
 
@@ -71,7 +69,5 @@ def test_the_agents_lock_has_integrity_and_no_addresses() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", version)
     assert packages[CLAUDE]["version"] == version
     del packages[""]
-    assert [
-        name for name, package in packages.items() if not package["integrity"].startswith("sha512-")
-    ] == []
+    assert [name for name, package in packages.items() if not package["integrity"].startswith("sha512-")] == []
     assert [name for name, package in packages.items() if "resolved" in package] == []

@@ -157,9 +157,7 @@ def ran(checkout: Path) -> list[str]:
     return (checkout / "ran").read_text(encoding="utf-8").splitlines()
 
 
-def test_the_stages_run_in_order_and_pytest_gets_the_arguments(
-    stages: Path, programs: Path, tmp_path: Path
-) -> None:
+def test_the_stages_run_in_order_and_pytest_gets_the_arguments(stages: Path, programs: Path, tmp_path: Path) -> None:
     done = run(stages / "scripts/test", "tests/core", "-k", "a b", path=programs, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert ran(stages) == [
@@ -173,9 +171,7 @@ def test_the_stages_run_in_order_and_pytest_gets_the_arguments(
     assert "-- mypy: passed in 0 s" in done.stdout
 
 
-def test_all_quick_stages_run_and_the_first_failure_decides(
-    stages: Path, programs: Path, tmp_path: Path
-) -> None:
+def test_all_quick_stages_run_and_the_first_failure_decides(stages: Path, programs: Path, tmp_path: Path) -> None:
     write_program(stages / ".venv/bin/ruff", 'echo "ruff $1" >>ran; [ "$1" != check ] || exit 4')
     write_program(stages / ".venv/bin/mypy", "echo mypy >>ran; exit 5")
     done = run(stages / "scripts/test", path=programs, cwd=tmp_path)

@@ -65,9 +65,7 @@ class StandIn:
             *(f"{s}\r\n" for s in self.said),
         ]
         if self.state == "trust":
-            rows = [
-                ("\u276f " if n == self.selected else "  ") + r for n, r in enumerate(("1. No", "2. Yes"))
-            ]
+            rows = [("\u276f " if n == self.selected else "  ") + r for n, r in enumerate(("1. No", "2. Yes"))]
             out.append("Do you trust the files in this folder?\r\n" + "\r\n".join(rows))
         elif self.state == "permission":
             out.append("It wants to run `make all`\r\nAllow this? (y/n)\r\n")

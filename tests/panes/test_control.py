@@ -23,9 +23,7 @@ from tests.support.waiting import wait_until
 # show.
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=60)
 NASTY = st.lists(
-    st.sampled_from(
-        ["'", '"', ";", "#{pane_id}", "~", "$HOME", "\\", "{", "}", " ", "-", "%", "é", "日", "#"]
-    )
+    st.sampled_from(["'", '"', ";", "#{pane_id}", "~", "$HOME", "\\", "{", "}", " ", "-", "%", "é", "日", "#"])
 )
 TEXTS = st.one_of(WORDS, NASTY.map("".join))
 

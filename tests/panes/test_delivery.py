@@ -124,9 +124,7 @@ def test_an_agent_that_shows_nothing_gets_no_enter(bench: Bench) -> None:
     ("ways", "state"),
     [({"trust": True}, "trust"), ({"busy": True}, "busy"), ({"title": "no ", "busy": True}, "busy")],
 )
-def test_nothing_is_typed_into_an_agent_that_is_not_idle(
-    bench: Bench, ways: dict[str, Any], state: str
-) -> None:
+def test_nothing_is_typed_into_an_agent_that_is_not_idle(bench: Bench, ways: dict[str, Any], state: str) -> None:
     pane_id = bench.agent_up(state=state, **ways)
     done = deliver(bench, pane_id, known_idle=True)
     assert done.outcome == "queued"
@@ -247,9 +245,7 @@ def test_two_deliveries_to_one_pane_do_not_mix(bench: Bench) -> None:
 
     def send(number: int) -> None:
         prompt = Prompt(str(number), f"task {number}")
-        outcomes.append(
-            wait_until(lambda: (d := deliver(bench, pane_id, prompt)).outcome == "delivered" and d).outcome
-        )
+        outcomes.append(wait_until(lambda: (d := deliver(bench, pane_id, prompt)).outcome == "delivered" and d).outcome)
 
     threads = [threading.Thread(target=send, args=(number,)) for number in (1, 2, 3)]
     for thread in threads:
@@ -339,9 +335,7 @@ def test_a_pane_that_is_gone_was_never_typed_into(bench: Bench) -> None:
     assert bench.panes.find_delivery(pane_id, PROMPT, bench.agent) is None
 
 
-def test_a_known_idle_agent_is_pasted_to_within_milliseconds(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_known_idle_agent_is_pasted_to_within_milliseconds(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     pane_id = bench.agent_up(work=0.01)
     taken: list[float] = []
     began = 0.0

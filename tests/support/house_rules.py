@@ -19,15 +19,9 @@ FORBIDDEN_WORDS = {
     for pattern, reason in {
         r"(?:files\.)?py" + r"pi\.org|python" + r"hosted\.org": "a registry's host name",
         r"registry\.npm" + r"js\.org|registry\.yarn" + r"pkg\.com": "a registry's host name",
-        r"proxy\.go"
-        + r"lang\.org|static\.crates"
-        + r"\.io|index\.crates"
-        + r"\.io": "a registry's host name",
+        r"proxy\.go" + r"lang\.org|static\.crates" + r"\.io|index\.crates" + r"\.io": "a registry's host name",
         r"deb\.deb" + r"ian\.org|archive\.ubun" + r"tu\.com": "a registry's host name",
-        r"--(?:extra-)?ind"
-        + r"ex-url|--find"
-        + r"-links|(?:extra-)?ind"
-        + r"ex-url\s*=": "a package index setting",
+        r"--(?:extra-)?ind" + r"ex-url|--find" + r"-links|(?:extra-)?ind" + r"ex-url\s*=": "a package index setting",
         r"(?<![\w.~/*}-])/wo" + r"rk/": "a path of one machine",
         r"(?<![\w.~/*}-])/tmp/(?:tm|v)" + r"/": "a path of one machine",
         r"(?<![\w.~/*}-])/ro" + r"ot/": "a path of one machine",
@@ -106,9 +100,7 @@ def impure_core(name: str, text: str) -> list[str]:
             imported = [alias.name for alias in node.names]
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else imported
             found += [
-                f"{name}:{node.lineno}: imports {module}"
-                for module in modules
-                if module in CORE_FORBIDDEN_MODULES
+                f"{name}:{node.lineno}: imports {module}" for module in modules if module in CORE_FORBIDDEN_MODULES
             ]
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in CORE_FORBIDDEN_CALLS:
             found.append(f"{name}:{node.lineno}: calls {ast.unparse(node.func)}")

@@ -11,9 +11,7 @@ def git(folder: Path, *arguments: str) -> str:
 
     Raises AssertionError with git's own words when it fails.
     """
-    done = subprocess.run(
-        ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
         raise AssertionError(
             f"git {' '.join(arguments)} in {folder} exited {done.returncode}:\n{done.stderr}{done.stdout}"

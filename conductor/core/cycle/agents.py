@@ -1,7 +1,8 @@
-"""Rows about agents, deliveries and the machine: what reached the pane, who is silent, what could not be carried out."""
+"""Rows about agents, deliveries and the machine: what reached the pane, who is silent, what could not be done."""
 
 from __future__ import annotations
 
+from conductor.core.cycle.claims import inspect_again
 from conductor.core.cycle.moves import settle, want_person
 from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
 from conductor.core.state import Pane
@@ -41,7 +42,7 @@ def _queued(pane: Pane, _event: TaskQueued, _policy: CyclePolicy) -> Outcome:
 
 def _delivery(pane: Pane, how: str) -> Pane:
     task = pane.task
-    if task is None or not task.open:
+    if task is None or not task.open or task.delivery == how:
         return pane
     return pane.model_copy(update={"task": task.model_copy(update={"delivery": how})})
 
@@ -89,7 +90,7 @@ def _seen(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
 
 def _died(pane: Pane, event: PaneDied, _policy: CyclePolicy) -> Outcome:
     pane = pane.model_copy(update={"agent_state": "gone"})
-    if pane.status is Status.APPROVED:
+    if pane.status in (Status.APPROVED, Status.DONE):
         return pane, []
     return want_person(
         pane,
@@ -101,6 +102,8 @@ def _died(pane: Pane, event: PaneDied, _policy: CyclePolicy) -> Outcome:
 
 
 def _forge_down(pane: Pane, event: ForgeFailed, _policy: CyclePolicy) -> Outcome:
+    if pane.attention is not None and pane.attention.reason is AttentionReason.FORGE_UNAVAILABLE:
+        return pane, []
     return want_person(
         pane,
         AttentionReason.FORGE_UNAVAILABLE,
@@ -110,7 +113,10 @@ def _forge_down(pane: Pane, event: ForgeFailed, _policy: CyclePolicy) -> Outcome
 
 
 def _forge_up(pane: Pane, _event: ForgeBack, _policy: CyclePolicy) -> Outcome:
-    return settle(pane, AttentionReason.FORGE_UNAVAILABLE), []
+    if pane.attention is None or pane.attention.reason is not AttentionReason.FORGE_UNAVAILABLE:
+        return pane, []
+    pane = settle(pane, AttentionReason.FORGE_UNAVAILABLE)
+    return inspect_again(pane) if pane.claim is not None else (pane, [])
 
 
 _FAILED_EFFECT = {
@@ -123,12 +129,22 @@ _FAILED_EFFECT = {
 def _effect_failed(pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> Outcome:
     reason = _FAILED_EFFECT.get(event.effect, AttentionReason.REVIEW_FAILED)
     what = event.effect.replace("_", " ")
-    return want_person(
+    raised, effects = want_person(
         pane,
         reason,
         f"Pane {pane.index}: {what} failed on this machine: {event.reason} It is tried again; the other panes go on.",
         event.at,
     )
+    if raised is pane:
+        return pane, []
+    return raised.model_copy(update={"failing_effect": event.effect}), effects
+
+
+def recovered(pane: Pane, effect: str) -> Pane:
+    """The pane after this kind of effect was done: what its failure raised is settled."""
+    if pane.attention is None or pane.failing_effect != effect:
+        return pane
+    return pane.model_copy(update={"attention": None, "failing_effect": None})
 
 
 ROWS: tuple[Row, ...] = (
@@ -139,10 +155,25 @@ ROWS: tuple[Row, ...] = (
     Row("stranding of another task", EVERY, "task_stranded", None, "that task was replaced", guard=_other_task),
     Row("task stranded", LIVE, "task_stranded", None, "a person is told, with what the pane shows", _stranded),
     Row("agent unchanged", EVERY, "agent_seen", None, "nothing new", guard=_same_state),
-    Row("agent needs a person", EVERY, "agent_seen", None, "a dialog, a limit, an error, or silence", _trouble, _in_trouble),
+    Row(
+        "agent needs a person",
+        EVERY,
+        "agent_seen",
+        None,
+        "a dialog, a limit, an error, or silence",
+        _trouble,
+        _in_trouble,
+    ),
     Row("agent seen", EVERY, "agent_seen", None, "idle, busy or starting", _seen),
-    Row("pane died", LIVE, "pane_died", None, "its program ended: a person is told", _died),
+    Row("pane died", EVERY, "pane_died", None, "its program ended: a person is told", _died),
     Row("forge unreachable", LIVE, "forge_failed", None, "a person is told; it is asked again", _forge_down),
     Row("forge back", EVERY, "forge_back", None, "answers again", _forge_up),
-    Row("effect failed", LIVE, "effect_failed", None, "this machine refused: a person is told, the others go on", _effect_failed),
-)  # fmt: skip
+    Row(
+        "effect failed",
+        LIVE,
+        "effect_failed",
+        None,
+        "this machine refused: a person is told, the others go on",
+        _effect_failed,
+    ),
+)

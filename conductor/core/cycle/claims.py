@@ -82,6 +82,15 @@ def _report_lease(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Outcom
     )
 
 
+def _at_cap(pane: Pane) -> bool:
+    return pane.attention is not None and pane.attention.reason is AttentionReason.CYCLE_CAP
+
+
+def _gave_up(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> bool:
+    """At the cap nothing is asked of the worker, so its word ends nothing: a person decides."""
+    return event.result.status in (ResultStatus.FAILURE, ResultStatus.ERROR) and not _at_cap(pane)
+
+
 def _worker_failed(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Outcome:
     error = clean(event.result.error or "no reason was given")
     pane = answered(_marked(pane, event))
@@ -131,7 +140,7 @@ def _inspect(
             claim_id=claim.claim_id,
             purpose=claim.purpose,
             pr_number=number,
-            old_head=pane.head,
+            old_head=pane.head if number == pane.pr_number else None,
             review_id=pane.last_review_id,
         )
     ]
@@ -139,8 +148,10 @@ def _inspect(
 
 def inspect_again(pane: Pane, *, loss_accepted: bool = False) -> Outcome:
     """Hold the claim against the world once more (a person said retry)."""
-    if pane.claim is not None:
-        return _inspect(pane, pane.claim.pr_number, pane.claim.purpose, loss_accepted=loss_accepted)
+    claim = pane.claim
+    if claim is not None:
+        accepted = loss_accepted or claim.loss_accepted
+        return _inspect(pane, claim.pr_number, claim.purpose, loss_accepted=accepted)
     if pane.pr_number is None:
         return pane, []
     return _inspect(pane, pane.pr_number, "success" if pane.status is Status.WORKING else "addressed")
@@ -148,12 +159,11 @@ def inspect_again(pane: Pane, *, loss_accepted: bool = False) -> Outcome:
 
 def _fits_cycle(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> bool:
     result = event.result
-    capped = pane.attention is not None and pane.attention.reason is AttentionReason.CYCLE_CAP
     return (
         result.status is ResultStatus.REVIEW_ADDRESSED
         and result.review_cycle == pane.review_cycle
         and pane.pr_number is not None
-        and not capped
+        and not _at_cap(pane)
     )
 
 
@@ -210,10 +220,8 @@ def _refuse_claim(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> Outco
     assert pane.claim is not None
     problem = what_is_missing(event.facts, pane.claim.purpose)
     assert problem is not None
-    pane, told = tell_worker(_back(pane), problem.message)
-    pane, effects = want_person(
-        pane, AttentionReason.INVALID_RESULT, f"Pane {pane.index}: {problem.message}", event.at
-    )
+    pane, told = tell_worker(settle(_back(pane), AttentionReason.FORGE_UNAVAILABLE), problem.message)
+    pane, effects = want_person(pane, AttentionReason.INVALID_RESULT, f"Pane {pane.index}: {problem.message}", event.at)
     return pane, [*effects, *told]
 
 
@@ -241,8 +249,10 @@ def _tell_nothing_new(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> O
     if pane.gate is not None and pane.gate.returned:
         missing = f"CI of {head} failed, and the pull request still has that head: push a fix first."
     else:
-        missing = f"Nothing changed since the review: the head is still {head}, and nobody answered on the pull request."
-    return tell_worker(_back(pane), missing)
+        missing = (
+            f"Nothing changed since the review: the head is still {head}, and nobody answered on the pull request."
+        )
+    return tell_worker(settle(_back(pane), AttentionReason.FORGE_UNAVAILABLE), missing)
 
 
 def _foreign_lost(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> bool:
@@ -267,50 +277,173 @@ def _stop_for_foreign(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> O
     return pane, [KeepBackup(pane=pane.index, head=history.old, name=name), *effects]
 
 
+def _split_asked(pane: Pane) -> bool:
+    """The last review asked for more than one commit (review protocol, "Commit Hygiene", exception)."""
+    words = [finding.message.casefold() for finding in pane.unresolved]
+    return any("commit" in text and ("split" in text or "own commit" in text or "separate" in text) for text in words)
+
+
 def _accept(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> Outcome:
     facts = event.facts
-    assert facts.head is not None and facts.base is not None
-    pane = settle(answered(pane), AttentionReason.INVALID_RESULT, AttentionReason.UNRESPONSIVE)
-    found = hygiene_findings(facts.history, split_asked=False, committed_files=()) if facts.history else ()
+    assert facts.head is not None
+    pane = settle(answered(pane), *_ANSWERED)
+    found = hygiene_findings(facts.history, split_asked=_split_asked(pane), committed_files=())
     pane = pane.model_copy(update={"pr_number": facts.number, "hygiene": found})
-    return open_gate(pane, facts.head, facts.base, event.at), []
+    return open_gate(pane, facts.head, facts.base or pane.base or facts.head, event.at), []
 
 
+_ANSWERED = (
+    AttentionReason.INVALID_RESULT,
+    AttentionReason.UNRESPONSIVE,
+    AttentionReason.FORGE_UNAVAILABLE,
+    AttentionReason.FOREIGN_COMMITS_LOST,
+)
+"""What a claim that holds answers: the forge was read, and no commit is missing or a person let it go."""
 _SUCCESS = _status_is(ResultStatus.SUCCESS)
-_FAILED = _status_is(ResultStatus.FAILURE, ResultStatus.ERROR)
-_REVIEWED = frozenset({Status.REVIEWING})
 
 ROWS: tuple[Row, ...] = (
     Row("result of another role", EVERY, "result_seen", None, "only workers report here", guard=_not_a_worker),
-    Row("result seen before", EVERY, "result_seen", None, "this writing of the file was taken already", guard=_seen_before),
-    Row("stale result", EVERY, "result_seen", None, "issue or nonce of another task: moved to quarantine",
-        _quarantine, _stale),
-    Row("grant by a worker", EVERY, "result_seen", None, "only the conductor grants approved and review_pending",
-        _refuse_grant, _granted_by_worker),
-    Row("lease rejected", LIVE, "result_seen", None, "the push was refused: a person looks", _report_lease, _lease_rejected),
-    Row("worker failed", frozenset({Status.WORKING, Status.REVIEW_PENDING}), "result_seen", frozenset({Status.DONE}),
-        "failure or error: reported, no review", _worker_failed, _FAILED),
-    Row("success claimed", frozenset({Status.WORKING, Status.DONE}), "result_seen", frozenset({Status.WORKING}),
-        "success with a pull request: held against forge, remote and worktree", _claim_success, _success_allowed),
-    Row("addressed after a CI return", frozenset({Status.WORKING}), "result_seen", frozenset({Status.WORKING}),
-        "the answer to a CI return, under its other name", _claim_success, _addressed_after_ci_return),
-    Row("addressed", frozenset({Status.REVIEW_PENDING, Status.REVIEW_ADDRESSED}), "result_seen", frozenset({Status.REVIEW_ADDRESSED}),
-        "the fix answers the current cycle: held against the pull request", _claim_addressed, _fits_cycle),
-    Row("success instead of addressed", frozenset({Status.REVIEW_PENDING}), "result_seen", None,
-        "a review waits for its answer: the worker is told how to give it", _success_instead, _SUCCESS),
+    Row(
+        "result seen before",
+        EVERY,
+        "result_seen",
+        None,
+        "this writing of the file was taken already",
+        guard=_seen_before,
+    ),
+    Row(
+        "stale result",
+        EVERY,
+        "result_seen",
+        None,
+        "issue or nonce of another task: moved to quarantine",
+        _quarantine,
+        _stale,
+    ),
+    Row(
+        "grant by a worker",
+        EVERY,
+        "result_seen",
+        None,
+        "only the conductor grants approved and review_pending",
+        _refuse_grant,
+        _granted_by_worker,
+    ),
+    Row(
+        "lease rejected",
+        LIVE,
+        "result_seen",
+        None,
+        "the push was refused: a person looks",
+        _report_lease,
+        _lease_rejected,
+    ),
+    Row(
+        "worker failed",
+        frozenset({Status.WORKING, Status.REVIEW_PENDING}),
+        "result_seen",
+        frozenset({Status.DONE}),
+        "failure or error: reported, no review",
+        _worker_failed,
+        _gave_up,
+    ),
+    Row(
+        "success claimed",
+        frozenset({Status.WORKING, Status.DONE}),
+        "result_seen",
+        frozenset({Status.WORKING}),
+        "success with a pull request: held against forge, remote and worktree",
+        _claim_success,
+        _success_allowed,
+    ),
+    Row(
+        "addressed after a CI return",
+        frozenset({Status.WORKING}),
+        "result_seen",
+        frozenset({Status.WORKING}),
+        "the answer to a CI return, under its other name",
+        _claim_success,
+        _addressed_after_ci_return,
+    ),
+    Row(
+        "addressed",
+        frozenset({Status.REVIEW_PENDING, Status.REVIEW_ADDRESSED}),
+        "result_seen",
+        frozenset({Status.REVIEW_ADDRESSED}),
+        "the fix answers the current cycle: held against the pull request",
+        _claim_addressed,
+        _fits_cycle,
+    ),
+    Row(
+        "success instead of addressed",
+        frozenset({Status.REVIEW_PENDING}),
+        "result_seen",
+        None,
+        "a review waits for its answer: the worker is told how to give it",
+        _success_instead,
+        _SUCCESS,
+    ),
     Row("result that does not fit", EVERY, "result_seen", None, "journalled and ignored", _ignore_marked),
-    Row("invalid result of another role", EVERY, "result_invalid", None, "only workers report here", guard=_not_a_worker),
+    Row(
+        "invalid result of another role",
+        EVERY,
+        "result_invalid",
+        None,
+        "only workers report here",
+        guard=_not_a_worker,
+    ),
     Row("invalid result seen before", EVERY, "result_invalid", None, "told already", guard=_seen_before),
     Row("invalid result", LIVE, "result_invalid", None, "shown, and told to the worker once", _invalid),
-    Row("inspection of an old claim", EVERY, "pr_inspected", None, "another claim took its place", guard=_other_claim),
-    Row("forge lags", _CLAIMING, "pr_inspected", None, "the remote is ahead of the forge for too long", _wait_for_forge, _lagging),
-    Row("claim refused", _CLAIMING, "pr_inspected", frozenset({Status.WORKING, Status.REVIEW_PENDING}),
-        "the claim does not hold: shown, and the worker is told", _refuse_claim, _claim_refused),
-    Row("nothing new", _CLAIMING, "pr_inspected", frozenset({Status.WORKING, Status.REVIEW_PENDING}),
-        "neither a new head nor an answer: not reviewed again", _tell_nothing_new, _nothing_new),
-    Row("foreign commits lost", _CLAIMING, "pr_inspected", None,
-        "somebody else's commit is gone: kept under a backup ref, a person looks", _stop_for_foreign, _foreign_lost),
-    Row("claim holds", _CLAIMING, "pr_inspected", frozenset({Status.REVIEWING}),
-        "pull request, remote and worktree agree: the CI gate opens", _accept),
-)  # fmt: skip
-
+    Row(
+        "inspection of an old claim",
+        EVERY,
+        "pr_inspected",
+        None,
+        "another claim took its place",
+        guard=_other_claim,
+    ),
+    Row(
+        "forge lags",
+        _CLAIMING,
+        "pr_inspected",
+        None,
+        "the remote is ahead of the forge for too long",
+        _wait_for_forge,
+        _lagging,
+    ),
+    Row(
+        "claim refused",
+        _CLAIMING,
+        "pr_inspected",
+        frozenset({Status.WORKING, Status.REVIEW_PENDING}),
+        "the claim does not hold: shown, and the worker is told",
+        _refuse_claim,
+        _claim_refused,
+    ),
+    Row(
+        "nothing new",
+        _CLAIMING,
+        "pr_inspected",
+        frozenset({Status.WORKING, Status.REVIEW_PENDING}),
+        "neither a new head nor an answer: not reviewed again",
+        _tell_nothing_new,
+        _nothing_new,
+    ),
+    Row(
+        "foreign commits lost",
+        _CLAIMING,
+        "pr_inspected",
+        None,
+        "somebody else's commit is gone: kept under a backup ref, a person looks",
+        _stop_for_foreign,
+        _foreign_lost,
+    ),
+    Row(
+        "claim holds",
+        _CLAIMING,
+        "pr_inspected",
+        frozenset({Status.REVIEWING}),
+        "pull request, remote and worktree agree: the CI gate opens",
+        _accept,
+    ),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conductor.core import messages
-from conductor.core.cycle.moves import begin_review, give_task, open_gate, settle, want_person
+from conductor.core.cycle.moves import begin_review, give_task, open_gate, settle, taken_back, want_person
 from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
 from conductor.core.state import Gate, Pane
 from schemas.config import CyclePolicy
@@ -49,9 +49,19 @@ def _green_may_review(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
     return _green(pane, event, policy) and pane.review is None and pane.review_cycle < cap_of(pane, policy)
 
 
+_GREEN_ANSWERS = (
+    AttentionReason.CI_TIMEOUT,
+    AttentionReason.CI_FAILED_CAP,
+    AttentionReason.CYCLE_CAP,
+    AttentionReason.REVIEW_FAILED,
+    AttentionReason.FORGE_UNAVAILABLE,
+)
+"""What a green gate with a review to come leaves nobody to decide."""
+
+
 def _start_review(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
     gate = _read(pane, event, timed_out=False)
-    pane = settle(pane, AttentionReason.CI_TIMEOUT, AttentionReason.FORGE_UNAVAILABLE)
+    pane = settle(pane, *_GREEN_ANSWERS)
     return begin_review(pane.model_copy(update={"gate": gate}), gate)
 
 
@@ -96,7 +106,8 @@ def _give_up_red(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
     return want_person(
         pane,
         AttentionReason.CI_FAILED_CAP,
-        f"Pane {pane.index}: CI of #{pane.pr_number} still fails ({names}) after {pane.ci_returns} returns to the worker.\n"
+        f"Pane {pane.index}: CI of #{pane.pr_number} still fails ({names}) after"
+        f" {pane.ci_returns} returns to the worker.\n"
         f"`taskmaestro decide {pane.index} another-cycle|retry|abandon --why ...`",
         event.at,
     )
@@ -104,6 +115,11 @@ def _give_up_red(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
 
 def _note_ci(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
     return pane.model_copy(update={"gate": _read(pane, event)}), []
+
+
+def _stop_watching(pane: Pane, _event: CiRead, _policy: CyclePolicy) -> Outcome:
+    assert pane.gate is not None
+    return pane.model_copy(update={"gate": pane.gate.model_copy(update={"timed_out": True})}), []
 
 
 def _turned_green(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
@@ -117,26 +133,24 @@ def _take_back(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
     if pane.task is not None and pane.task.open:
         text = messages.taken_back_text(pane, pane.task.task_id)
         effects.append(TakeBackTask(pane=pane.index, task_id=pane.task.task_id, text=text))
-        pane = pane.model_copy(update={"task": pane.task.model_copy(update={"delivery": "taken_back"})})
-    pane = settle(pane, AttentionReason.INVALID_RESULT)
+        pane = taken_back(pane)
+    pane = settle(pane, AttentionReason.INVALID_RESULT, *_GREEN_ANSWERS)
     pane, started = begin_review(pane.model_copy(update={"gate": gate, "claim": None}), gate)
     return pane, [*effects, *started]
 
 
 def _time_out(pane: Pane, event: CiBudgetSpent, _policy: CyclePolicy) -> Outcome:
-    assert pane.gate is not None
-    pane = pane.model_copy(update={"gate": pane.gate.model_copy(update={"timed_out": True, "state": event.state})})
-    seen = "no check appeared" if event.state in (CheckState.NONE, CheckState.NOT_YET) else "checks are still pending"
-    hint = (
-        " Where this project has no checks, configure some or set `allow_no_checks = true` under `[ci]`."
-        if event.state in (CheckState.NONE, CheckState.NOT_YET)
-        else ""
-    )
+    gate = pane.gate
+    assert gate is not None
+    pane = pane.model_copy(update={"gate": gate.model_copy(update={"timed_out": True, "state": event.state})})
+    unseen = event.state in (CheckState.NONE, CheckState.NOT_YET)
+    seen = "no check appeared" if unseen else "checks are still pending"
+    hint = " Where this project has no checks, configure some or set `allow_no_checks = true` under `[ci]`."
     return want_person(
         pane,
         AttentionReason.CI_TIMEOUT,
         f"watch timeout — PR #{pane.pr_number} needs manual attention (pane {pane.index}: {seen} for"
-        f" {pane.gate.head[:12]}).{hint} `taskmaestro decide {pane.index} retry --why ...` waits again.",
+        f" {gate.head[:12]}).{hint if unseen else ''} `taskmaestro decide {pane.index} retry --why ...` waits again.",
         event.at,
     )
 
@@ -146,13 +160,13 @@ def _moved(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> bool:
 
 
 def _reopen(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
-    pane = settle(pane, AttentionReason.REVIEW_FAILED, AttentionReason.CI_TIMEOUT)
+    pane = settle(pane, AttentionReason.REVIEW_FAILED, AttentionReason.CI_TIMEOUT, AttentionReason.CI_FAILED_CAP)
     return open_gate(pane, event.head, event.base or pane.base or event.head, event.at), []
 
 
 def _merged(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> Outcome:
     gone = {"gate": None, "review": None, "claim": None, "attention": None, "ended": "merged"}
-    pane = pane.model_copy(update={"status": Status.DONE, **gone})
+    pane = taken_back(pane).model_copy(update={"status": Status.DONE, **gone})
     return pane, [Report(pane=pane.index, level="info", message=f"Pane {pane.index}: #{pane.pr_number} was merged.")]
 
 
@@ -167,7 +181,7 @@ def _merge_known(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> bool:
 
 def _closed(pane: Pane, event: PrClosed, _policy: CyclePolicy) -> Outcome:
     gone = {"gate": None, "review": None, "claim": None, "ended": "closed", "approved_head": None}
-    pane = pane.model_copy(update={"status": Status.DONE, **gone})
+    pane = taken_back(pane).model_copy(update={"status": Status.DONE, **gone})
     return want_person(
         pane,
         AttentionReason.PR_CLOSED,
@@ -179,25 +193,104 @@ def _closed(pane: Pane, event: PrClosed, _policy: CyclePolicy) -> Outcome:
 
 ROWS: tuple[Row, ...] = (
     Row("CI of another gate", EVERY, "ci_read", None, "a gate that is not open any more", guard=_other_gate),
-    Row("CI names another head", _REVIEWING, "ci_read", frozenset({Status.REVIEWING}),
-        "head moved: the running review is dropped, the gate opens for the new head", _restart, _other_head),
-    Row("CI passed", _REVIEWING, "ci_read", frozenset({Status.REVIEWING}),
-        "cycle below the cap: plan, run and merge the review", _start_review, _green_may_review),
-    Row("CI passed at the cap", _REVIEWING, "ci_read", None, "no review is left: a person decides", _stop_at_cap, _green_at_cap),
-    Row("CI failed", _REVIEWING, "ci_read", frozenset({Status.WORKING, Status.REVIEW_PENDING}),
-        "back to the worker with jobs and logs; no review, no approval, same cycle", _return_red, _red_may_return),
+    Row(
+        "CI names another head",
+        _REVIEWING,
+        "ci_read",
+        frozenset({Status.REVIEWING}),
+        "head moved: the running review is dropped, the gate opens for the new head",
+        _restart,
+        _other_head,
+    ),
+    Row(
+        "CI passed",
+        _REVIEWING,
+        "ci_read",
+        frozenset({Status.REVIEWING}),
+        "cycle below the cap: plan, run and merge the review",
+        _start_review,
+        _green_may_review,
+    ),
+    Row(
+        "CI passed at the cap",
+        _REVIEWING,
+        "ci_read",
+        None,
+        "no review is left: a person decides",
+        _stop_at_cap,
+        _green_at_cap,
+    ),
+    Row(
+        "CI failed",
+        _REVIEWING,
+        "ci_read",
+        frozenset({Status.WORKING, Status.REVIEW_PENDING}),
+        "back to the worker with jobs and logs; no review, no approval, same cycle",
+        _return_red,
+        _red_may_return,
+    ),
     Row("CI failed, returns used up", _REVIEWING, "ci_read", None, "a person decides", _give_up_red, _red),
     Row("CI not decided", _REVIEWING, "ci_read", None, "inside the watch budget: asked again", _note_ci),
-    Row("CI turned green", _RETURNED, "ci_read", frozenset({Status.REVIEWING}),
-        "the same head was run again: the task is taken back, the review starts", _take_back, _turned_green),
-    Row("CI of returned work", _RETURNED, "ci_read", None, "noted; the worker's answer is awaited"),
-    Row("CI budget of another gate", EVERY, "ci_budget_spent", None, "a gate that is not open any more", guard=_other_gate),
-    Row("CI budget spent", _REVIEWING, "ci_budget_spent", None, "one last refresh saw no verdict: watch timeout", _time_out),
-    Row("head moved", frozenset({Status.REVIEWING, Status.APPROVED}), "head_moved", frozenset({Status.REVIEWING}),
-        "verdicts belong to a head: the gate opens for the new one, same cycle", _reopen, _moved),
+    Row(
+        "returned head replaced",
+        _RETURNED,
+        "ci_read",
+        None,
+        "the worker pushed: its report is awaited, the old head is not watched any more",
+        _stop_watching,
+        _other_head,
+    ),
+    Row(
+        "CI turned green",
+        _RETURNED,
+        "ci_read",
+        frozenset({Status.REVIEWING}),
+        "the same head was run again: the task is taken back, the review starts",
+        _take_back,
+        _turned_green,
+    ),
+    Row("CI of returned work", _RETURNED, "ci_read", None, "noted; the worker's answer is awaited", _note_ci),
+    Row(
+        "CI budget of another gate",
+        EVERY,
+        "ci_budget_spent",
+        None,
+        "a gate that is not open any more",
+        guard=_other_gate,
+    ),
+    Row(
+        "CI budget spent",
+        _REVIEWING,
+        "ci_budget_spent",
+        None,
+        "one last refresh saw no verdict: watch timeout",
+        _time_out,
+    ),
+    Row(
+        "head moved",
+        frozenset({Status.REVIEWING, Status.APPROVED}),
+        "head_moved",
+        frozenset({Status.REVIEWING}),
+        "verdicts belong to a head: the gate opens for the new one, same cycle",
+        _reopen,
+        _moved,
+    ),
     Row("merge known", EVERY, "pr_merged", None, "reported already", guard=_merge_known),
-    Row("approved and merged", frozenset({Status.APPROVED}), "pr_merged", frozenset({Status.APPROVED}),
-        "approved stays approved", _merged_approved),
+    Row(
+        "approved and merged",
+        frozenset({Status.APPROVED}),
+        "pr_merged",
+        frozenset({Status.APPROVED}),
+        "approved stays approved",
+        _merged_approved,
+    ),
     Row("merged", EVERY - {Status.APPROVED}, "pr_merged", frozenset({Status.DONE}), "done", _merged),
-    Row("closed", LIVE, "pr_closed", frozenset({Status.DONE}), "closed without a merge: done, and a person is told", _closed),
-)  # fmt: skip
+    Row(
+        "closed",
+        LIVE,
+        "pr_closed",
+        frozenset({Status.DONE}),
+        "closed without a merge: done, and a person is told",
+        _closed,
+    ),
+)

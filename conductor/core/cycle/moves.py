@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from conductor.core import messages
-from conductor.core.state import TRANSIENT, Gate, Pane, Running, Task
+from conductor.core.state import WEIGHT, Gate, Pane, Running, Task
 from schemas.effects import Effect, Report, RunReview, SendTask, StartAgent, TaskKind
 from schemas.pane import Attention, AttentionReason, Status
 
@@ -17,13 +17,14 @@ def numbered(pane: Pane) -> tuple[Pane, int]:
 
 
 def want_person(pane: Pane, reason: AttentionReason, message: str, at: datetime) -> tuple[Pane, list[Effect]]:
-    """Raise attention and report it. One that needs a decision is never covered by one that may pass."""
+    """Raise attention and report it. One that is held is never covered by a lighter one."""
     held = pane.attention
-    if held is not None and held.reason not in TRANSIENT and reason in TRANSIENT:
+    if held is not None and WEIGHT[held.reason] > WEIGHT[reason]:
         return pane, []
     if held is not None and (held.reason, held.message) == (reason, message):
         return pane, []
-    raised = pane.model_copy(update={"attention": Attention(reason=reason, message=message, since=at)})
+    attention = Attention(reason=reason, message=message, since=at)
+    raised = pane.model_copy(update={"attention": attention, "failing_effect": None})
     return raised, [Report(pane=pane.index, level="attention", message=message, reason=reason)]
 
 
@@ -35,7 +36,7 @@ def settle(pane: Pane, *reasons: AttentionReason) -> Pane:
 
 
 def open_gate(pane: Pane, head: str, base: str, at: datetime) -> Pane:
-    """The CI gate for this head. Whatever was decided or running for another head is dropped."""
+    """The CI gate for this head. Whatever was decided or running before is dropped, also for the same head."""
     pane, serial = numbered(pane)
     gate = Gate(gate_id=f"{pane.run[:4]}-{pane.index}-g{serial}", head=head, base=base, opened_at=at)
     return pane.model_copy(
@@ -46,6 +47,7 @@ def open_gate(pane: Pane, head: str, base: str, at: datetime) -> Pane:
             "base": base,
             "review": None,
             "claim": None,
+            "green_head": None,
             "approved_head": None,
         }
     )
@@ -55,7 +57,10 @@ def begin_review(pane: Pane, gate: Gate) -> tuple[Pane, list[Effect]]:
     """Start the review of the gate's head, once."""
     pane, serial = numbered(pane)
     running = Running(
-        review_id=f"{pane.run}-{pane.index}-r{serial}", cycle=pane.review_cycle + 1, head=gate.head, base=gate.base
+        review_id=f"{pane.run}-{pane.index}-r{serial}",
+        cycle=pane.review_cycle + 1,
+        head=gate.head,
+        base=gate.base,
     )
     pane = pane.model_copy(update={"status": Status.REVIEWING, "review": running, "green_head": gate.head})
     assert pane.pr_number is not None
@@ -73,7 +78,14 @@ def begin_review(pane: Pane, gate: Gate) -> tuple[Pane, list[Effect]]:
 
 
 def give_task(
-    pane: Pane, kind: TaskKind, middle: str, *, about: TaskKind | None = None, start: bool = False, send: bool = True
+    pane: Pane,
+    kind: TaskKind,
+    middle: str,
+    *,
+    about: TaskKind | None = None,
+    words: str | None = None,
+    start: bool = False,
+    send: bool = True,
 ) -> tuple[Pane, list[Effect]]:
     """A new task for the worker, in place of the one before. A notice keeps the nonce of the task that it is about."""
     pane, serial = numbered(pane)
@@ -92,6 +104,7 @@ def give_task(
         cycle=pane.review_cycle,
         line=messages.pointer(task_id),
         text=text,
+        words=middle if words is None else words,
     )
     pane = pane.model_copy(update={"task": task})
     return pane, [_sending(pane, task, start=start)] if send else []
@@ -126,21 +139,17 @@ def _sending(pane: Pane, task: Task, *, start: bool) -> SendTask:
 
 
 def original_words(pane: Pane) -> str:
-    """The middle of the task that a notice is about, so that a notice never hides it."""
+    """What the task asks for that a notice is about, so that a notice never hides it."""
     if pane.task is None:
         return messages.assignment_text(pane.assignment, pane.issue) if pane.assignment else ""
-    lines = pane.task.text.split("\n")
-    body = "\n".join(lines[2:])
-    marker = "## The task, as before"
-    if marker in body:
-        body = body.split(marker, 1)[1]
-    return body.split("## How to finish", 1)[0].strip()
+    return pane.task.words
 
 
 def tell_worker(pane: Pane, problem: str) -> tuple[Pane, list[Effect]]:
     """Tell the worker what is missing, once, with the task as it was."""
     about: TaskKind = pane.task.about if pane.task else "first"
-    return give_task(pane, "notice", messages.notice_text(problem, original_words(pane)), about=about)
+    words = original_words(pane)
+    return give_task(pane, "notice", messages.notice_text(problem, words), about=about, words=words)
 
 
 def answered(pane: Pane) -> Pane:
@@ -148,3 +157,10 @@ def answered(pane: Pane) -> Pane:
     if pane.task is None or not pane.task.open:
         return pane
     return pane.model_copy(update={"task": pane.task.model_copy(update={"delivery": "answered"})})
+
+
+def taken_back(pane: Pane) -> Pane:
+    """The task that is still open is not asked for any more: what waits for its delivery is dropped."""
+    if pane.task is None or not pane.task.open:
+        return pane
+    return pane.model_copy(update={"task": pane.task.model_copy(update={"delivery": "taken_back"})})

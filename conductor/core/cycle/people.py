@@ -5,7 +5,7 @@ from __future__ import annotations
 from conductor.core import messages
 from conductor.core.cycle.claims import inspect_again
 from conductor.core.cycle.gate import return_to_worker
-from conductor.core.cycle.moves import begin_review, give_task, open_gate, resend_task, settle
+from conductor.core.cycle.moves import begin_review, give_task, open_gate, resend_task, settle, taken_back
 from conductor.core.cycle.reviews import approved
 from conductor.core.cycle.row import EVERY, Guard, Outcome, Row
 from conductor.core.state import Assignment, Pane
@@ -53,10 +53,12 @@ def _refuse_assignment(pane: Pane, event: TaskGiven, _policy: CyclePolicy) -> Ou
 
 def _bind(pane: Pane, event: PaneBound, _policy: CyclePolicy) -> Outcome:
     pane = settle(pane, AttentionReason.PANE_DEAD)
-    known = pane.pane_id == event.pane_id and not event.fresh
+    unbound = pane.pane_id is None
     pane = pane.model_copy(update={"pane_id": event.pane_id})
-    if known or not event.fresh or pane.role is Role.CONDUCTOR:
+    if pane.role is Role.CONDUCTOR:
         return pane, []
+    if not event.fresh:
+        return resend_task(pane, start=False) if unbound else (pane, [])
     pane = settle(pane, AttentionReason.UNRESPONSIVE).model_copy(update={"agent_state": "unknown"})
     return resend_task(pane, start=True)
 
@@ -82,9 +84,15 @@ def _verb(verb: str, *reasons: AttentionReason) -> Guard:
 
 
 def _abandon(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
-    gone = {"attention": None, "gate": None, "review": None, "claim": None, "ended": "abandoned", "approved_head": None}
-    task = pane.task.model_copy(update={"delivery": "taken_back"}) if pane.task is not None else None
-    pane = pane.model_copy(update={"status": Status.DONE, "task": task, **gone})
+    gone = {
+        "attention": None,
+        "gate": None,
+        "review": None,
+        "claim": None,
+        "ended": "abandoned",
+        "approved_head": None,
+    }
+    pane = taken_back(pane).model_copy(update={"status": Status.DONE, **gone})
     said = f"Pane {pane.index}: abandoned by {event.who}: {event.why}"
     return pane, [Report(pane=pane.index, level="info", message=said)]
 
@@ -96,11 +104,12 @@ def _approvable(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> bool:
         return False
     blocking = [finding for finding in pane.unresolved if finding.blocking]
     critical = any(finding.severity.rank == 0 for finding in blocking)
-    return not critical and (not blocking or event.follow_up_issue is not None)
+    deferrable = event.follow_up_issue is not None and bool(event.why.strip())
+    return not critical and (not blocking or deferrable)
 
 
 def _approve(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
-    last = pane.reviews[-1]
+    assert pane.head is not None
     findings = tuple(
         finding.model_copy(update={"deferred": Deferral(reason=event.why, follow_up_issue=event.follow_up_issue or 1)})
         if finding.blocking
@@ -110,8 +119,8 @@ def _approve(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
     review = Review(
         review_id=f"{pane.last_review_id}-by-person",
         cycle=pane.review_cycle,
-        head=last.head,
-        base=pane.base or last.head,
+        head=pane.head,
+        base=pane.base or pane.head,
         verdict=Verdict.APPROVE,
         findings=findings,
         reviewer=event.who,
@@ -127,13 +136,16 @@ def _refuse_approval(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> O
         return _refuse(pane, "CI is not green for the current head.")
     if any(finding.severity.rank == 0 for finding in pane.unresolved if finding.blocking):
         return _refuse(pane, "a critical finding is open; those are never deferred.")
-    return _refuse(pane, "high findings are open: name the issue that follows them up (`--follow-up N`).")
+    if not pane.reviews:
+        return _refuse(pane, "no review was made yet.")
+    return _refuse(pane, "high findings are open: say why and name the issue that follows them up (`--follow-up N`).")
 
 
 def _another_review(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> Outcome:
     pane = pane.model_copy(update={"extra_cycles": pane.extra_cycles + 1, "attention": None})
-    if pane.gate is not None and pane.green_head == pane.gate.head and pane.status is Status.REVIEWING:
-        return begin_review(pane, pane.gate)
+    if pane.status is Status.REVIEWING and pane.gate is not None:
+        green = pane.green_head == pane.gate.head and pane.review is None
+        return begin_review(pane, pane.gate) if green else (pane, [])
     pane = pane.model_copy(update={"status": Status.REVIEW_PENDING})
     return give_task(pane, "fix", messages.fix_text(pane.unresolved))
 
@@ -162,7 +174,7 @@ def _retry(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
         return inspect_again(pane) if pane.claim is not None else (pane, [])
     if reason is AttentionReason.PR_CLOSED:
         return inspect_again(pane.model_copy(update={"status": Status.WORKING, "ended": None}))
-    return resend_task(pane, start=reason is AttentionReason.PANE_DEAD)
+    return resend_task(pane, start=reason is AttentionReason.PANE_DEAD or pane.agent_state == "gone")
 
 
 def _retry_at_cap(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> Outcome:
@@ -175,20 +187,85 @@ ROWS: tuple[Row, ...] = (
     Row("task given", EVERY, "task_given", frozenset({Status.WORKING}), "a free pane takes it", _assign, _free),
     Row("task not given", EVERY, "task_given", None, "the pane is not free: reported", _refuse_assignment),
     Row("pane bound", EVERY, "pane_bound", None, "a new pane gets its agent, and the open task again", _bind),
-    Row("nothing to decide", EVERY, "user_decided", None, "no attention: reported", _nothing_to_decide, _not_asked),
-    Row("abandoned", EVERY, "user_decided", frozenset({Status.DONE}), "given up by a person", _abandon, _verb("abandon")),
-    Row("approved by a person", frozenset({Status.REVIEW_PENDING, Status.REVIEWING}), "user_decided",
-        frozenset({Status.APPROVED}), "green head, nothing critical, high findings deferred to an issue", _approve, _approvable),
-    Row("approval refused", EVERY, "user_decided", None, "says what stands in the way", _refuse_approval, _verb("approve")),
-    Row("another review", frozenset({Status.REVIEW_PENDING, Status.REVIEWING}), "user_decided",
-        frozenset({Status.REVIEW_PENDING, Status.REVIEWING}), "one more cycle", _another_review, _verb("another-cycle", _CAP)),
-    Row("another CI return", frozenset({Status.REVIEWING}), "user_decided",
-        frozenset({Status.WORKING, Status.REVIEW_PENDING}), "one more return to the worker", _another_ci_return,
-        _verb("another-cycle", AttentionReason.CI_FAILED_CAP)),
-    Row("no other cycle", EVERY, "user_decided", None, "it would not help: reported", _refuse_cycle, _verb("another-cycle")),
-    Row("no retry at the cap", EVERY, "user_decided", None, "the cap is never passed silently", _retry_at_cap, _verb("retry", _CAP)),
-    Row("retried", EVERY, "user_decided", frozenset({Status.REVIEWING, Status.WORKING}) | frozenset(Status),
-        "what failed is tried again", _retry, _verb("retry")),
-)  # fmt: skip
-
-
+    Row(
+        "nothing to decide",
+        EVERY,
+        "user_decided",
+        None,
+        "no attention: reported",
+        _nothing_to_decide,
+        _not_asked,
+    ),
+    Row(
+        "abandoned",
+        EVERY,
+        "user_decided",
+        frozenset({Status.DONE}),
+        "given up by a person",
+        _abandon,
+        _verb("abandon"),
+    ),
+    Row(
+        "approved by a person",
+        frozenset({Status.REVIEW_PENDING, Status.REVIEWING}),
+        "user_decided",
+        frozenset({Status.APPROVED}),
+        "green head, nothing critical, high findings deferred to an issue",
+        _approve,
+        _approvable,
+    ),
+    Row(
+        "approval refused",
+        EVERY,
+        "user_decided",
+        None,
+        "says what stands in the way",
+        _refuse_approval,
+        _verb("approve"),
+    ),
+    Row(
+        "another review",
+        frozenset({Status.REVIEW_PENDING, Status.REVIEWING}),
+        "user_decided",
+        frozenset({Status.REVIEW_PENDING, Status.REVIEWING}),
+        "one more cycle",
+        _another_review,
+        _verb("another-cycle", _CAP),
+    ),
+    Row(
+        "another CI return",
+        frozenset({Status.REVIEWING}),
+        "user_decided",
+        frozenset({Status.WORKING, Status.REVIEW_PENDING}),
+        "one more return to the worker",
+        _another_ci_return,
+        _verb("another-cycle", AttentionReason.CI_FAILED_CAP),
+    ),
+    Row(
+        "no other cycle",
+        EVERY,
+        "user_decided",
+        None,
+        "it would not help: reported",
+        _refuse_cycle,
+        _verb("another-cycle"),
+    ),
+    Row(
+        "no retry at the cap",
+        EVERY,
+        "user_decided",
+        None,
+        "the cap is never passed silently",
+        _retry_at_cap,
+        _verb("retry", _CAP),
+    ),
+    Row(
+        "retried",
+        EVERY,
+        "user_decided",
+        frozenset({Status.REVIEWING, Status.WORKING}) | frozenset(Status),
+        "what failed is tried again",
+        _retry,
+        _verb("retry"),
+    ),
+)

@@ -50,8 +50,20 @@ def _approves(pane: Pane, event: ReviewFinished, policy: CyclePolicy) -> bool:
     return review.verdict is Verdict.APPROVE and clean and _gate_green(pane.gate, review.head, policy)
 
 
+def _gate_lost(pane: Pane, event: ReviewFinished, policy: CyclePolicy) -> bool:
+    review = event.review
+    clean = not review.blocking and not any(finding.blocking for finding in pane.hygiene)
+    return review.verdict is Verdict.APPROVE and clean and not _gate_green(pane.gate, review.head, policy)
+
+
+def _ask_ci_again(pane: Pane, event: ReviewFinished, _policy: CyclePolicy) -> Outcome:
+    return open_gate(pane, event.review.head, event.review.base, event.at), []
+
+
 def _posting(pane: Pane, review: Review, cycle: int) -> PostReview:
     assert pane.pr_number is not None
+    review = review.model_copy(update={"cycle": cycle})
+    checked = pane.gate is None or pane.gate.state is not CheckState.NONE
     return PostReview(
         pane=pane.index,
         review_id=review.review_id,
@@ -59,7 +71,7 @@ def _posting(pane: Pane, review: Review, cycle: int) -> PostReview:
         pr_number=pane.pr_number,
         head=review.head,
         verdict=review.verdict,
-        body=review_body(review, pane.gate.checks if pane.gate else ()),
+        body=review_body(review, "PASS" if checked else "PASS (this project has no checks)"),
         marker=marker(review.review_id, review.head, cycle),
     )
 
@@ -94,6 +106,7 @@ def approved(pane: Pane, review: Review, how: str) -> Outcome:
             pane=pane.index,
             level="info",
             message=f"✅ Pane {pane.index}: #{pane.pr_number} approved{how} at {review.head[:12]}.",
+            head=review.head,
         ),
     ]
     return pane, effects
@@ -165,16 +178,73 @@ def _posted(pane: Pane, _event: ReviewPosted, _policy: CyclePolicy) -> Outcome:
 
 
 ROWS: tuple[Row, ...] = (
-    Row("verdict of another review", EVERY, "review_finished", None, "that review was dropped", guard=_other_review),
-    Row("head moved during the review", _REVIEWING, "review_finished", frozenset({Status.REVIEWING}),
-        "the verdict is for another head: dropped, the gate opens for the new one", _restart, _head_changed),
-    Row("review approves", _REVIEWING, "review_finished", frozenset({Status.APPROVED}),
-        "green, nothing blocking, head unchanged: approved for exactly this head", _approve, _approves),
-    Row("review asks for changes", _REVIEWING, "review_finished", frozenset({Status.REVIEW_PENDING}),
-        "posted, counted, and sent to the worker", _send_back, _below_cap),
-    Row("review asks for changes at the cap", _REVIEWING, "review_finished", frozenset({Status.REVIEW_PENDING}),
-        "posted and counted; nothing is dispatched: a person decides", _stop),
-    Row("failure of another review", EVERY, "review_failed", None, "that review was dropped", guard=_other_review),
-    Row("review failed", _REVIEWING, "review_failed", None, "never taken for no findings: a person is told", _failed),
+    Row(
+        "verdict of another review",
+        EVERY,
+        "review_finished",
+        None,
+        "that review was dropped",
+        guard=_other_review,
+    ),
+    Row(
+        "head moved during the review",
+        _REVIEWING,
+        "review_finished",
+        frozenset({Status.REVIEWING}),
+        "the verdict is for another head: dropped, the gate opens for the new one",
+        _restart,
+        _head_changed,
+    ),
+    Row(
+        "review approves",
+        _REVIEWING,
+        "review_finished",
+        frozenset({Status.APPROVED}),
+        "green, nothing blocking, head unchanged: approved for exactly this head",
+        _approve,
+        _approves,
+    ),
+    Row(
+        "review approves, CI no longer green",
+        _REVIEWING,
+        "review_finished",
+        frozenset({Status.REVIEWING}),
+        "CI was run again meanwhile: no approval and no cycle counted, the gate opens for the same head",
+        _ask_ci_again,
+        _gate_lost,
+    ),
+    Row(
+        "review asks for changes",
+        _REVIEWING,
+        "review_finished",
+        frozenset({Status.REVIEW_PENDING}),
+        "posted, counted, and sent to the worker",
+        _send_back,
+        _below_cap,
+    ),
+    Row(
+        "review asks for changes at the cap",
+        _REVIEWING,
+        "review_finished",
+        frozenset({Status.REVIEW_PENDING}),
+        "posted and counted; nothing is dispatched: a person decides",
+        _stop,
+    ),
+    Row(
+        "failure of another review",
+        EVERY,
+        "review_failed",
+        None,
+        "that review was dropped",
+        guard=_other_review,
+    ),
+    Row(
+        "review failed",
+        _REVIEWING,
+        "review_failed",
+        None,
+        "never taken for no findings: a person is told",
+        _failed,
+    ),
     Row("review posted", EVERY, "review_posted", None, "on the pull request", _posted),
-)  # fmt: skip
+)

@@ -31,7 +31,7 @@ def nothing(pane: Pane, _event: object, _policy: CyclePolicy) -> Outcome:
 
 @dataclass(frozen=True)
 class Row:
-    """One row. ``to`` lists every status that the action may end in; ``rule`` is its name in journals and explanations."""
+    """One row. ``to`` lists every status that the action may end in; ``rule`` is its name in explanations."""
 
     rule: str
     sources: frozenset[Status]

@@ -17,12 +17,14 @@ from schemas.effects import (
     InspectPr,
     PostReview,
     QuarantineResult,
+    Report,
     RunReview,
     SendTask,
     WriteResult,
 )
 from schemas.events import Event, PaneAdded, PaneBound, PaneRemoved, PolicySet, TaskGiven, UserDecided
 from schemas.pane import Status
+from schemas.review import Verdict
 
 TABLE: tuple[Row, ...] = (*claims.ROWS, *gate.ROWS, *reviews.ROWS, *people.ROWS, *agents.ROWS)
 _BY_PLACE: dict[tuple[Status, str], tuple[Row, ...]] = {
@@ -77,26 +79,37 @@ def apply(fleet: Fleet, event: Event) -> tuple[Fleet, tuple[Effect, ...], str]:
     return fleet.model_copy(update={"panes": panes}), decision.effects, decision.rule
 
 
+def settle_done(fleet: Fleet, index: int, effect: str) -> Fleet:
+    """The fleet after an effect was done or dropped: what its earlier failure raised is settled."""
+    pane = fleet.panes.get(index)
+    after = agents.recovered(pane, effect) if pane is not None else None
+    if pane is None or after is None or after is pane:
+        return fleet
+    return fleet.model_copy(update={"panes": {**fleet.panes, index: after}})
+
+
 def _add(fleet: Fleet, event: PaneAdded) -> tuple[Fleet, tuple[Effect, ...], str]:
     known = fleet.panes.get(event.pane)
-    facts = {
-        "role": event.role,
-        "agent": event.agent,
-        "worktree": event.worktree,
-        "branch": event.branch,
-        "base_branch": event.base_branch,
-    }
-    if known is not None:
-        pane = known.model_copy(update=facts)
-        rule = "pane known"
-    else:
-        pane = Pane(index=event.pane, run=event.run, updated_at=event.at, pane_id=event.pane_id, **facts)
-        rule = "pane added"
-    return fleet.model_copy(update={"panes": {**fleet.panes, event.pane: pane}}), (), rule
+    pane = known or Pane(index=event.pane, role=event.role, run=event.run, updated_at=event.at, pane_id=event.pane_id)
+    pane = pane.model_copy(
+        update={
+            "role": event.role,
+            "agent": event.agent,
+            "worktree": event.worktree,
+            "branch": event.branch,
+            "base_branch": event.base_branch,
+        }
+    )
+    panes = {**fleet.panes, event.pane: pane}
+    return fleet.model_copy(update={"panes": panes}), (), "pane known" if known else "pane added"
 
 
 def wanted(fleet: Fleet, effect: Effect) -> bool:
-    """Whether an effect that waits for its turn is still asked for. What is not wanted any more is dropped, and said so."""
+    """Whether an effect that waits for its turn is still asked for; what is not is dropped, and that is recorded.
+
+    An approval stays wanted where the pane has gone on to another pull request: it is for its head, which the forge
+    compares.
+    """
     pane = fleet.panes.get(effect.pane)
     if pane is None:
         return False
@@ -110,8 +123,11 @@ def wanted(fleet: Fleet, effect: Effect) -> bool:
         if effect.status == "approved":
             return pane.status is Status.APPROVED and pane.approved_head == effect.head
         return pane.status is Status.REVIEW_PENDING and pane.review_cycle == effect.review_cycle
-    if isinstance(effect, PostReview) and effect.verdict == "approve":
-        return pane.status is Status.APPROVED and pane.approved_head == effect.head
+    if isinstance(effect, PostReview) and effect.verdict is Verdict.APPROVE:
+        moved_on = pane.pr_number != effect.pr_number
+        return moved_on or (pane.status is Status.APPROVED and pane.approved_head == effect.head)
+    if isinstance(effect, Report) and effect.head is not None:
+        return pane.approved_head == effect.head
     if isinstance(effect, QuarantineResult):
         return pane.last_stamp == effect.stamp
     return True

@@ -27,9 +27,7 @@ def _pattern(name: str, text: str | None) -> re.Pattern[str] | None:
             f"[agents]: the pattern `{name}` is no regular expression: {error}", f"It reads: {one_line(text)}"
         ) from error
     if name == "composer" and pattern.groups < 1:
-        raise BadInput(
-            "[agents]: the pattern `composer` has no group", "Put the input text into parentheses."
-        )
+        raise BadInput("[agents]: the pattern `composer` has no group", "Put the input text into parentheses.")
     return pattern
 
 

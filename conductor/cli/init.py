@@ -1,0 +1,281 @@
+"""``taskmaestro init``: make a repository ready, by writing what was found and explaining every setting.
+
+Safe to repeat: a configuration that is there stays as it is unless ``--force`` asks for a new one, and
+even then a copy is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from schemas.config import Config
+from schemas.errors import BadInput
+from schemas.text import one_line
+from worker.battery import detect
+from worker.detect.base import Command
+from worker.detect.python import find_python
+from worker.tools import git as g
+from worker.tools.config import CONFIG, load_config, parse_config
+from worker.tools.files import read_regular, replace_file
+
+AGENTS = ("claude", "codex", "gemini", "opencode", "qwen", "pi", "aider")
+"""In the order in which one is chosen where several are installed."""
+
+
+@dataclass
+class Found:
+    """What the repository and this machine have."""
+
+    root: Path
+    default_branch: str | None
+    agents: list[str]
+    forge: str
+    commands: dict[str, Command]
+    notes: list[str] = field(default_factory=list)
+
+
+@click.command(name="init")
+@click.option("--force", is_flag=True, help="Write the configuration anew; the old file is kept as a copy.")
+@click.option("--forge", help="local or github; default: github where origin is there and gh is installed.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found and done as JSON.")
+def command(force: bool, forge: str | None, as_json: bool) -> None:
+    """Write .taskmaestro/config.toml from what the repository has.
+
+    Finds the commands for format, lint, types and test, the default branch and an installed agent, keeps
+    taskmaestro's own files out of every commit (in .git/info/exclude; no .gitignore changes), and makes
+    the local forge where that is the kind. May be repeated: what is there stays.
+
+    \b
+    taskmaestro init
+    taskmaestro init --forge github --force
+    """
+    answer = initialise(Path.cwd(), force=force, forge=forge)
+    if as_json:
+        click.echo(json.dumps(answer))
+        return
+    for line in answer["lines"]:
+        click.echo(line)
+
+
+def initialise(cwd: Path, *, force: bool = False, forge: str | None = None) -> dict[str, Any]:
+    """Do it and answer ``{ok, root, config, written, backup, excluded, kept, found, lines}``."""
+    top, common = g.root_and_common_dir(cwd)
+    root = g.main_root(top, common)
+    found = find(root, forge)
+    path = root / CONFIG
+    there = path.exists() or path.is_symlink()
+    backup: Path | None = None
+    if there and not force:
+        config = load_config(root)
+    else:
+        text = config_text(found)
+        config = parse_config(text.encode(), path)
+        path.parent.mkdir(exist_ok=True)
+        backup = _keep_copy(path) if there else None
+        replace_file(path, text)
+    excluded = g.exclude_private(root)
+    made = _open_forge(config, root)
+    kept = _set_values(root) if there and not force else []
+    return {
+        "ok": True,
+        "root": str(root),
+        "config": str(path),
+        "written": not there or force,
+        "backup": str(backup) if backup else None,
+        "excluded": excluded,
+        "kept": kept,
+        "forge": config.forge.kind,
+        "found": {
+            "default_branch": found.default_branch,
+            "agents": found.agents,
+            "commands": {slot: {"argv": list(one.argv), "why": one.why} for slot, one in found.commands.items()},
+        },
+        "lines": _lines(found, config, path, there and not force, backup, excluded, kept, made),
+    }
+
+
+def find(root: Path, forge: str | None = None) -> Found:
+    """Look around in the repository and on PATH; changes nothing."""
+    notes = []
+    agents = [name for name in AGENTS if shutil.which(name)]
+    if not agents:
+        notes.append(f"no agent was found on PATH (looked for {', '.join(AGENTS)}); install one, or set `agent`")
+    branch = g.default_branch(root) or g.current_branch(root)
+    if g.head(root) is None:
+        notes.append("the repository has no commit yet; make one before the first worker starts")
+    url = g.git(["config", "--get", "remote.origin.url"], root, check=False).output.strip()
+    on_github = "github.com" in url
+    kind = forge or ("github" if on_github and shutil.which("gh") else "local")
+    if on_github and not shutil.which("gh"):
+        notes.append("origin is on GitHub and the gh program was not found: install gh, then init --force")
+    commands = {str(slot): one for slot, one in detect(root).commands.items()}
+    if not commands:
+        notes.append("no commands for format, lint, types or test were found; set them under [battery]")
+    return Found(root, branch, agents, kind, commands, notes)
+
+
+def check_argv(root: Path, one: Command) -> list[str]:
+    """The command as a check, runnable from any checkout of the repository.
+
+    A check runs in a scratch checkout, so programs of this checkout's own environment are named by full
+    path, and Python gets the scratch checkout's code first (an editable install would test this
+    checkout's instead).
+    """
+    argv = list(one.check_argv)
+    python = find_python_of(root)
+    if python is not None and argv[0] == python:
+        return ["env", "PYTHONPATH=src:.", str(root / python), *argv[1:]]
+    local = root / "node_modules" / ".bin" / argv[0]
+    return [str(local), *argv[1:]] if local.is_file() else argv
+
+
+def find_python_of(root: Path) -> str | None:
+    """The python of the checkout's own virtual environment, relative to it, None where it has none."""
+    from worker.detect.base import Project
+
+    python = find_python(Project(root, root))[0]
+    return python if "/" in python else None
+
+
+def config_text(found: Found) -> str:
+    """The file: found values set, everything else as a comment with its default."""
+    agent = found.agents[0] if found.agents else "claude"
+    branch = f"default_branch = {_toml(found.default_branch)}" if found.default_branch else '# default_branch = "main"'
+    battery = [
+        f"# {slot} = {_toml(list(found.commands[slot].argv))}   # found: {_comment(found.commands[slot].why)}"
+        if slot in found.commands
+        else f"# {slot} = [...]   # nothing was found"
+        for slot in ("format", "lint", "types", "test")
+    ]
+    checks = [
+        f"{slot} = {_toml(check_argv(found.root, found.commands[slot]))}"
+        for slot in ("lint", "types", "test")
+        if slot in found.commands
+    ]
+    return _TEMPLATE.format(
+        agent=_toml(agent),
+        agents=", ".join(found.agents) or "none on PATH",
+        branch=branch,
+        battery="\n".join(battery),
+        forge=_toml(found.forge),
+        checks="\n".join(checks) or '# test = ["make", "test"]',
+    )
+
+
+def _toml(value: object) -> str:
+    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+
+
+def _comment(text: str) -> str:
+    return one_line(text, 100)
+
+
+_TEMPLATE = """\
+# Settings of taskmaestro. Every line may go: the defaults work. Times are in seconds; commands are lists
+# of arguments, or one line split as a shell would split it, but no shell runs them.
+
+agent = {agent}                # the agent of new panes; installed here: {agents}
+{branch}
+# remote = "origin"               # where branches are pushed
+# precious = [".env*"]            # ignored files that a clean-up must not lose
+# silent_after = 900              # a busy agent without output for so long is reported
+
+[battery]
+# Runs before every push, in this order; a failure stops the push. Commands that are not set here are
+# found in the project at each push; set one to pin it.
+{battery}
+# timeout = 900
+
+[review]
+# max_cycles = 3                  # reviews that may ask for changes; then a person decides
+# parallel = 3
+# step_timeout = 600
+# verification = {{ lint = ["..."] }} # more commands; any failure is a finding
+
+[ci]
+# returns_cap = 3                 # how often failed CI goes back to the worker; then a person decides
+# budget = 1800                   # how long a check may be pending
+# grace = 90                      # after a push, no checks means not yet
+# allow_no_checks = false
+
+[forge]
+kind = {forge}                    # local (a bare repository and a database here) or github
+# draft_first = false             # open pull requests as drafts
+
+[forge.local.checks]
+# What the local forge runs on every pushed head; name = command.
+{checks}
+"""
+
+
+def _keep_copy(path: Path) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    copy = path.with_name(f"{path.name}.{stamp}.bak")
+    number = 1
+    while copy.exists():
+        number += 1
+        copy = path.with_name(f"{path.name}.{stamp}-{number}.bak")
+    try:
+        replace_file(copy, read_regular(path, 1 << 20))
+    except BadInput as fault:
+        raise BadInput(f"{path} was not replaced, because no copy could be kept: {fault.what}", fault.hint) from None
+    return copy
+
+
+def _set_values(root: Path) -> list[str]:
+    """``name = value`` of what the file that is there sets."""
+    import tomllib
+
+    data = tomllib.loads(read_regular(root / CONFIG, 1 << 20).decode("utf-8-sig"))
+    rows: list[str] = []
+
+    def walk(table: dict[str, Any], prefix: str) -> None:
+        for name, value in table.items():
+            if isinstance(value, dict):
+                walk(value, f"{prefix}{name}.")
+            else:
+                rows.append(f"{prefix}{name} = {json.dumps(value, default=str)}")
+
+    walk(data, "")
+    return rows
+
+
+def _open_forge(config: Config, root: Path) -> bool:
+    """Make the local forge's repository and database; another kind has nothing to make."""
+    if config.forge.kind != "local":
+        return False
+    import_module("conductor.forge").open_forge(config, root)
+    return True
+
+
+def _lines(
+    found: Found,
+    config: Config,
+    path: Path,
+    kept_file: bool,
+    backup: Path | None,
+    excluded: list[str],
+    kept: list[str],
+    made: bool,
+) -> list[str]:
+    lines = []
+    if kept_file:
+        lines.append(f"{path} is there already and stays as it is (--force writes a new one):")
+        lines += [f"  {row}" for row in kept] or ["  nothing is set, the defaults hold"]
+    else:
+        lines.append(f"wrote {path}" + (f", the old one is kept as {backup.name}" if backup else ""))
+    lines.append(f"agent: {config.agent}; installed: {', '.join(found.agents) or 'none'}")
+    lines.append(f"default branch: {config.default_branch or found.default_branch or 'not known'}")
+    for slot, one in found.commands.items():
+        lines.append(f"{slot}: {' '.join(one.argv)}   ({_comment(one.why)})")
+    lines.append(f"kept out of commits: {', '.join(excluded) if excluded else 'as before'}")
+    lines.append(f"forge: {config.forge.kind}" + (", ready" if made else ""))
+    return lines + [f"note: {note}" for note in found.notes]

@@ -1,0 +1,394 @@
+"""``taskmaestro pr``: pull requests, by the same verbs whatever the forge."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import click
+
+from conductor.cli.context import Context, find_context
+from conductor.cli.output import answer, note, read_options, telling_faults
+from conductor.forge import KnowsDefaultBranch, RerunsChecks, open_forge
+from conductor.ports import Forge, HeadMovedError
+from schemas.errors import BadInput, NotSo
+from schemas.forge import Check, Checks, CheckState, Comment, Posted, PullRequest
+from schemas.review import Verdict
+from schemas.text import clean, one_line
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_PENDING_EXIT = 8
+_MARKS = {CheckState.PASSED: "pass", CheckState.FAILED: "fail", CheckState.PENDING: "pending"}
+
+
+@click.group()
+def pr() -> None:
+    """Open, read, check, review and close pull requests.
+
+    \b
+    Where a pull request is asked for, its number or its branch names it; without either it is the
+    one of the current branch.
+
+    \b
+    Example: taskmaestro pr checks 12
+    """
+
+
+def body_options(verb: Callable[P, R]) -> Callable[P, R]:
+    """``--body TEXT`` and ``--body-file FILE``."""
+    for option in (
+        click.option("-F", "--body-file", metavar="FILE", help="Read the text from this file; - is stdin."),
+        click.option("-b", "--body", metavar="TEXT", help="The text, in Markdown."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def read_body(body: str | None, body_file: str | None) -> str | None:
+    """The text of the two options; None where neither was given. Raises ``BadInput`` for both, or an
+    unreadable file.
+    """
+    if body is not None and body_file is not None:
+        raise BadInput("--body and --body-file exclude each other", "Give one of them.")
+    if body_file is None:
+        return body
+    if body_file == "-":
+        return sys.stdin.buffer.read().decode("utf-8", "replace")
+    try:
+        return Path(body_file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadInput(f"--body-file {body_file} cannot be read: {reason}", "Name a text file.") from error
+
+
+@pr.command()
+@click.option("-t", "--title", required=True, help="One line that says what it is about.")
+@body_options
+@click.option("-B", "--base", metavar="BRANCH", help="Where it is to go; default: the default branch.")
+@click.option("-H", "--head", metavar="BRANCH", help="The pushed branch; default: the current one.")
+@click.option("-d", "--draft", is_flag=True, help="Open it as a draft.")
+@click.option("--ready", is_flag=True, help="Open it as ready; the default unless draft_first is configured.")
+@read_options
+@telling_faults
+def create(
+    *,
+    title: str,
+    body: str | None,
+    body_file: str | None,
+    base: str | None,
+    head: str | None,
+    draft: bool,
+    ready: bool,
+    as_json: bool,
+    jq: str | None,
+    silent: bool,
+) -> None:
+    """Open a pull request for a pushed branch; an open one of that branch is used again.
+
+    \b
+    Example: taskmaestro pr create --title "Add retries" --body "Closes #12"
+    """
+    context, forge = _open()
+    draft_first = context.config.forge.draft_first
+    if draft and ready:
+        raise BadInput("--draft and --ready exclude each other", "Give one of them.")
+    if ready and draft_first:
+        raise BadInput(
+            "--ready is refused: pull requests start as drafts here (draft_first in [forge])",
+            "Open it without --ready, and make it ready later: taskmaestro pr ready",
+        )
+    branch = head or _current_branch(context)
+    existing = forge.pull_request_of_branch(branch)
+    if existing is not None:
+        note(f"{branch} already has an open pull request, #{existing.number}; that one is used as it is")
+    pull = existing or forge.create_pull_request(
+        branch=branch,
+        base=base or _default_base(context, forge),
+        title=title,
+        body=read_body(body, body_file) or "",
+        draft=draft or draft_first,
+    )
+    value = {**_pull_json(pull), "reused": existing is not None}
+    answer(value, as_json=as_json, jq=jq, silent=silent, text=_headline(pull))
+
+
+@pr.command()
+@click.argument("which", required=False)
+@click.option("-c", "--comments", is_flag=True, help="Show comments and reviews, too.")
+@read_options
+@telling_faults
+def view(*, which: str | None, comments: bool, as_json: bool, jq: str | None, silent: bool) -> None:
+    """Show a pull request, with --comments what was said about it.
+
+    \b
+    Example: taskmaestro pr view 12 --comments
+    """
+    context, forge = _open()
+    pull = _pull(context, forge, which)
+    value = _pull_json(pull)
+    said: list[Comment] = forge.comments(pull.number) if comments else []
+    if comments:
+        value["comments"] = [comment.model_dump(mode="json") for comment in said]
+    answer(value, as_json=as_json, jq=jq, silent=silent, text=lambda: _pull_text(pull, said))
+
+
+@pr.command()
+@click.argument("which", required=False)
+@click.option("--rerun", is_flag=True, help="Run the checks of the current head once more first.")
+@read_options
+@telling_faults
+def checks(*, which: str | None, rerun: bool, as_json: bool, jq: str | None, silent: bool) -> None:
+    """Show the checks of a pull request's head. Exit 0: passed, 1: failed or none, 8: pending.
+
+    \b
+    Example: taskmaestro pr checks 12 --json
+    """
+    context, forge = _open()
+    number = _number(context, forge, which)
+    if rerun:
+        if not isinstance(forge, RerunsChecks):
+            raise BadInput(f"the forge {forge.name!r} cannot run checks again", "Push the branch again instead.")
+        forge.rerun_checks(number)
+    found = forge.checks([number]).get(number)
+    if found is None:
+        raise NotSo(f"there is no pull request #{number}", "See `taskmaestro pr list`.")
+    value = {"number": number, **found.model_dump(mode="json")}
+    answer(value, as_json=as_json, jq=jq, silent=silent, text=lambda: _checks_text(found))
+    if found.state in (CheckState.PENDING, CheckState.NOT_YET):
+        raise click.exceptions.Exit(_PENDING_EXIT)
+    if found.state is not CheckState.PASSED:
+        raise click.exceptions.Exit(1)
+
+
+@pr.command()
+@click.argument("which", required=False)
+@read_options
+@telling_faults
+def diff(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> None:
+    """Print what a pull request changes, as a unified diff.
+
+    \b
+    Example: taskmaestro pr diff 12
+    """
+    context, forge = _open()
+    number = _number(context, forge, which)
+    text = forge.diff(number)
+    answer({"number": number, "diff": text}, as_json=as_json, jq=jq, silent=silent, text=text)
+
+
+@pr.command()
+@click.argument("which", required=False)
+@click.option("-a", "--approve", "action", flag_value="approve", help="Approve this head.")
+@click.option("-r", "--request-changes", "action", flag_value="changes", help="Ask for changes.")
+@click.option("-c", "--comment", "action", flag_value="comment", help="Say something without a verdict.")
+@click.option(
+    "--head",
+    metavar="SHA",
+    help="The head that was reviewed: refused when it moved since.",
+)
+@body_options
+@read_options
+@telling_faults
+def review(
+    *,
+    which: str | None,
+    action: str | None,
+    head: str | None,
+    body: str | None,
+    body_file: str | None,
+    as_json: bool,
+    jq: str | None,
+    silent: bool,
+) -> None:
+    """Post a review. An approval of one's own pull request is posted as a comment.
+
+    \b
+    Example: taskmaestro pr review 12 --request-changes --body-file review.md
+    """
+    if action is None:
+        raise BadInput("no verdict was given", "Add --approve, --request-changes or --comment.")
+    context, forge = _open()
+    pull = _pull(context, forge, which)
+    text = read_body(body, body_file)
+    if head is not None and pull.head != head:
+        raise _moved(pull.number, pull.head)
+    if action == "comment":
+        posted = forge.comment(pull.number, text or "")
+    else:
+        verdict = Verdict.APPROVE if action == "approve" else Verdict.CHANGES
+        if verdict is Verdict.APPROVE and text is None:
+            text = "LGTM - all review comments addressed"
+        try:
+            posted = forge.post_review(pull.number, body=text or "", verdict=verdict, head=pull.head, marker="")
+        except HeadMovedError as error:
+            raise _moved(pull.number, error.head) from error
+    if posted.as_comment:
+        note(f"#{pull.number} is your own, so this was posted as a comment")
+    _answer_posted(pull.number, posted, as_json=as_json, jq=jq, silent=silent)
+
+
+@pr.command()
+@click.argument("which", required=False)
+@body_options
+@read_options
+@telling_faults
+def comment(
+    *, which: str | None, body: str | None, body_file: str | None, as_json: bool, jq: str | None, silent: bool
+) -> None:
+    """Comment on a pull request.
+
+    \b
+    Example: taskmaestro pr comment 12 --body "Resolved: the error is handled"
+    """
+    context, forge = _open()
+    number = _number(context, forge, which)
+    posted = forge.comment(number, read_body(body, body_file) or "")
+    _answer_posted(number, posted, as_json=as_json, jq=jq, silent=silent)
+
+
+@pr.command()
+@click.argument("which", required=False)
+@read_options
+@telling_faults
+def ready(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> None:
+    """Make a draft ready for review.
+
+    \b
+    Example: taskmaestro pr ready 12
+    """
+    context, forge = _open()
+    pull = forge.mark_ready(_number(context, forge, which))
+    answer(_pull_json(pull), as_json=as_json, jq=jq, silent=silent, text=_headline(pull))
+
+
+@pr.command()
+@click.argument("which", required=False)
+@read_options
+@telling_faults
+def close(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> None:
+    """Close a pull request without merging it.
+
+    \b
+    Example: taskmaestro pr close 12
+    """
+    context, forge = _open()
+    pull = forge.close_pull_request(_number(context, forge, which))
+    answer(_pull_json(pull), as_json=as_json, jq=jq, silent=silent, text=_headline(pull))
+
+
+@pr.command("list")
+@read_options
+@telling_faults
+def list_(*, as_json: bool, jq: str | None, silent: bool) -> None:
+    """List the open pull requests.
+
+    \b
+    Example: taskmaestro pr list --jq '.[].number'
+    """
+    _, forge = _open()
+    pulls = forge.pull_requests()
+    if not pulls and not (as_json or jq is not None or silent):
+        note("no open pull requests")
+    answer(
+        [_pull_json(pull) for pull in pulls],
+        as_json=as_json,
+        jq=jq,
+        silent=silent,
+        text=lambda: "\n".join(map(_headline, pulls)),
+    )
+
+
+def _open() -> tuple[Context, Forge]:
+    context = find_context()
+    return context, open_forge(context.config, context.root)
+
+
+def _current_branch(context: Context) -> str:
+    branch = context.current_branch()
+    if branch is None:
+        raise BadInput(f"no branch is checked out in {context.worktree}", "Name a pull request or a branch.")
+    return branch
+
+
+def _default_base(context: Context, forge: Forge) -> str:
+    configured = context.config.default_branch
+    if configured is None and isinstance(forge, KnowsDefaultBranch):
+        return forge.default_branch()
+    if configured is None:
+        raise BadInput("the default branch is not known", "Name the branch with --base, or set default_branch.")
+    return configured
+
+
+def _number(context: Context, forge: Forge, which: str | None) -> int:
+    """The number of a pull request that was named by number, ``#number``, branch, or not at all."""
+    digits = (which or "").removeprefix("#")
+    if digits.isascii() and digits.isdigit() and len(digits) <= 9 and int(digits):
+        return int(digits)
+    branch = which or _current_branch(context)
+    found = forge.pull_request_of_branch(branch)
+    if found is None:
+        raise NotSo(
+            f"{one_line(branch)} has no open pull request",
+            "Open one with `taskmaestro pr create`, or name its number.",
+        )
+    return found.number
+
+
+def _pull(context: Context, forge: Forge, which: str | None) -> PullRequest:
+    return forge.pull_request(_number(context, forge, which))
+
+
+def _moved(number: int, head: str) -> NotSo:
+    return NotSo(
+        f"the head of #{number} is {head} now, not the one that was reviewed",
+        "Review the new head, then try again.",
+    )
+
+
+def _answer_posted(number: int, posted: Posted, *, as_json: bool, jq: str | None, silent: bool) -> None:
+    value = {"number": number, **posted.model_dump(mode="json")}
+    answer(value, as_json=as_json, jq=jq, silent=silent, text=f"posted {posted.id} on #{number}")
+
+
+def _pull_json(pull: PullRequest) -> dict[str, Any]:
+    return pull.model_dump(mode="json")
+
+
+def _headline(pull: PullRequest) -> str:
+    state = "draft" if pull.draft and pull.state == "open" else pull.state
+    return f"#{pull.number}  {state}  {pull.head_branch} -> {pull.base_branch}  {one_line(pull.title)}"
+
+
+def _pull_text(pull: PullRequest, comments: list[Comment]) -> str:
+    parts = [
+        _headline(pull),
+        f"by {one_line(pull.author)}, head {pull.head}, base {pull.base}"
+        + (f", closes #{pull.issue}" if pull.issue else ""),
+        "",
+        clean(pull.body).strip() or "(no description)",
+    ]
+    for one in comments:
+        verdict = f" {one.review_state.replace('_', ' ')}" if one.review_state else ""
+        at = one.at.astimezone().strftime("%Y-%m-%d %H:%M")
+        pinned = f" on {one.commit[:12]}" if one.commit else ""
+        parts += [
+            "",
+            f"--- {one.kind}{verdict} by {one_line(one.author)}, {at}{pinned}",
+            clean(one.body).strip(),
+        ]
+    return "\n".join(parts)
+
+
+def _checks_text(found: Checks) -> str:
+    lines = [f"{found.state.value.replace('_', ' ')} at {found.head}", *map(_check_line, found.checks)]
+    for check in found.failing:
+        lines += ["", f"--- {one_line(check.name)}, last lines:", clean(check.tail)]
+    return "\n".join(lines)
+
+
+def _check_line(check: Check) -> str:
+    return f"{_MARKS[check.state]:8}{one_line(check.name)}  {check.log_url}".rstrip()

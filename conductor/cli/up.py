@@ -1,0 +1,103 @@
+"""``taskmaestro up``: worktrees, panes, agents, tasks, and the conductor in its pane; safe to repeat."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import click
+
+from conductor.cli.context import find_context
+from conductor.cli.output import answer, note
+from conductor.layout import Layout
+from schemas.errors import BadInput, Unavailable
+
+_START_WAIT = 15.0
+
+
+def _numbers(_context: click.Context, _parameter: click.Parameter, value: str | None) -> list[int]:
+    if not value:
+        return []
+    try:
+        numbers = [int(part.strip().removeprefix("#")) for part in value.split(",") if part.strip()]
+    except ValueError:
+        raise click.BadParameter("expected issue numbers, such as 12,13,14") from None
+    if len(set(numbers)) != len(numbers) or any(number < 1 for number in numbers):
+        raise click.BadParameter("expected different issue numbers, each 1 or more")
+    return numbers
+
+
+@click.command(
+    "up",
+    short_help="Make worktrees and panes, start the agents and the conductor",
+    epilog="Example: taskmaestro up 3 --issues 12,13,14 --agent claude",
+)
+@click.argument("count", type=click.IntRange(1, 100), required=False)
+@click.option("--issues", callback=_numbers, metavar="N,N,...", help="One issue a free pane, in this order.")
+@click.option("--agent", metavar="NAME", help="Agent of new panes; default: `agent` in config.toml.")
+@click.option("--review-pane", is_flag=True, help="A dedicated review pane beside the workers.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(count: int | None, issues: list[int], agent: str | None, review_pane: bool, as_json: bool) -> None:
+    """Bring COUNT worker panes about, each with a worktree and an agent, and the conductor below them.
+
+    What is there already is kept, so the same command brings everything back after tmux or the machine died:
+    panes, agents and unfinished tasks. Without COUNT: the panes that there were.
+    """
+    from conductor.loop.assemble import panes_of, worktrees_of
+    from conductor.loop.bring_up import bring_up, check_kind, make_plan
+    from conductor.panes.agents import agent_kinds
+    from conductor.panes.programs import find_program
+
+    context = find_context()
+    layout, config = Layout(context.root), context.config
+    from conductor.forge import open_forge
+
+    forge = open_forge(config, layout.root)
+    listed = [forge.issue(number) for number in issues]
+    plan = make_plan(layout, config, count=count, issues=listed, agent=agent, review_pane=review_pane)
+    kinds = agent_kinds(config)
+    for name in sorted({plan.agent_of(index) for index in plan.workers()}):
+        kind = check_kind(kinds, name)
+        find_program([kind.program], os.environ, install_hint=kind.install_hint)
+    if config.forge.kind == "local" and not config.forge.local.checks and not config.ci.allow_no_checks:
+        note(
+            "no checks are configured ([forge.local.checks] in config.toml): nothing can turn green."
+            " `taskmaestro init` detects them."
+        )
+    done = bring_up(layout, plan, panes=panes_of(layout, config), worktrees=worktrees_of(layout, config, forge))
+    for text in done.notes:
+        note(text)
+    held = _wait_for_conductor(layout)
+    value: dict[str, object] = {
+        "session": panes_of(layout, config).session,
+        "panes": {str(index): pane_id for index, pane_id in sorted(done.panes.items())},
+        "new": list(done.fresh),
+        "conductor": held,
+    }
+    answer(value, as_json=as_json, text=lambda: _text(value, plan.count))
+
+
+def _wait_for_conductor(layout: Layout) -> dict[str, object]:
+    from conductor.journal import holder
+
+    deadline = time.monotonic() + _START_WAIT
+    while time.monotonic() < deadline:
+        held = holder(layout.lock)
+        if held:
+            return held
+        time.sleep(0.02)
+    raise Unavailable(
+        f"the conductor did not start within {_START_WAIT:.0f} s",
+        "`taskmaestro attach` shows its pane; `taskmaestro conduct` runs it here, with its messages.",
+    )
+
+
+def _text(value: dict[str, object], count: int) -> str:
+    held = value["conductor"]
+    if not isinstance(held, dict):
+        raise BadInput("the conductor's lock has no content", "Run `taskmaestro doctor`.")
+    return (
+        f"{count} worker pane(s) in the tmux session {value['session']}; the conductor runs (pid {held.get('pid')}).\n"
+        "taskmaestro attach   look at them\n"
+        "taskmaestro status   what each one does"
+    )

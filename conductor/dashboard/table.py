@@ -1,0 +1,44 @@
+"""The rows as a coloured table for a terminal, with rich: for ``status`` and for the live view of ``conduct``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from conductor.dashboard.rows import HEADINGS, Row, attention_lines, cells, shown_columns
+
+_STYLES = {
+    "working": "cyan",
+    "reviewing": "blue",
+    "review_pending": "yellow",
+    "review_addressed": "magenta",
+    "approved": "green",
+    "done": "dim",
+}
+_FLEXIBLE = ("LAST EVENT", "AWAITS", "AGENT")
+
+
+def rich_table(rows: Sequence[Row], width: int, *, message_lines: int | None = None) -> RenderableType:
+    """The rows as a table for a terminal of this width, then what needs a person (``message_lines`` of each)."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    places = shown_columns(width)
+    for place in places:
+        heading = HEADINGS[place]
+        flexible = heading in _FLEXIBLE
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", min_width=8 if flexible else None)
+    for row in rows:
+        texts = [Text(cells(row)[place]) for place in places]
+        texts[places.index(HEADINGS.index("STATUS"))].stylize(_STYLES.get(row.status, ""))
+        if row.attention is not None:
+            texts[0].stylize("bold red")
+        table.add_row(*texts)
+    parts: list[RenderableType] = [table]
+    for row in rows:
+        lines = attention_lines(row, width)
+        if message_lines is not None and len(lines) > message_lines:
+            lines = [*lines[: message_lines - 1], f"    … (all of it: taskmaestro explain {row.pane})"]
+        parts += [Text(line, style="bold red" if number == 0 else "red") for number, line in enumerate(lines)]
+    return Group(*parts)

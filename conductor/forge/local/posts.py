@@ -1,0 +1,100 @@
+"""Comments and submitted reviews of the local forge.
+
+A post with a marker is made once, however many processes race: the unique index on (pull request, marker)
+decides inside one transaction. Only markers given by the poster count, not such text in somebody's body: a
+worker could otherwise keep a review from being posted by quoting its marker first.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from conductor.forge.local.pulls import checked_body
+from conductor.forge.local.store import now
+from schemas.errors import BadInput
+from schemas.forge import Comment, Posted
+from schemas.review import Verdict
+
+SELF_APPROVAL = "✅ Review complete - all comments addressed"
+"""What an approval of one's own pull request says, as a comment (review protocol, Approval)."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A post before it is made."""
+
+    kind: str
+    author: str
+    body: str
+    marker: str = ""
+    review_state: str | None = None
+    sha: str | None = None
+    as_comment: bool = False
+
+
+def review_draft(*, login: str, own: bool, verdict: Verdict, body: str, head: str, marker: str) -> Draft:
+    """The review as it may be posted: on one's own pull request a forge takes no verdict, so it becomes a
+    comment.
+    """
+    if not own:
+        state = "approved" if verdict is Verdict.APPROVE else "changes_requested"
+        return Draft("review", login, body, marker, state, head)
+    if verdict is Verdict.APPROVE and not body.startswith(SELF_APPROVAL):
+        body = f"{SELF_APPROVAL}\n\n{body}".rstrip()
+    return Draft("review", login, body, marker, "commented", head, as_comment=True)
+
+
+def find(connection: sqlite3.Connection, number: int, marker: str) -> Posted | None:
+    """The post with this marker, where it stands already."""
+    if not marker:
+        return None
+    row = connection.execute("SELECT * FROM posts WHERE pull = ? AND marker = ?", (number, marker)).fetchone()
+    return None if row is None else Posted(id=str(row["id"]), already=True, as_comment=bool(row["as_comment"]))
+
+
+def post(connection: sqlite3.Connection, number: int, draft: Draft) -> Posted:
+    """Make the post, inside a write that has looked for its marker. The body is given the marker if it lacks
+    it.
+    """
+    body = draft.body if draft.marker in draft.body else f"{draft.body.rstrip()}\n\n{draft.marker}"
+    if not body.strip():
+        raise BadInput("the text is empty", "Say something, with --body or --body-file.")
+    moment = now()
+    row = connection.execute(
+        "INSERT INTO posts (pull, kind, author, body, marker, review_state, sha, as_comment, "
+        "created_at, submitted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            number,
+            draft.kind,
+            draft.author,
+            checked_body(body),
+            draft.marker,
+            draft.review_state,
+            draft.sha,
+            int(draft.as_comment),
+            moment,
+            moment,
+        ),
+    ).lastrowid
+    connection.execute("UPDATE pulls SET updated_at = ? WHERE number = ?", (moment, number))
+    return Posted(id=str(row), as_comment=draft.as_comment)
+
+
+def listed(connection: sqlite3.Connection, number: int) -> list[Comment]:
+    """All that was submitted, oldest first."""
+    rows = connection.execute(
+        "SELECT * FROM posts WHERE pull = ? AND submitted_at IS NOT NULL ORDER BY submitted_at, id", (number,)
+    )
+    return [
+        Comment(
+            id=str(row["id"]),
+            author=row["author"],
+            body=row["body"],
+            at=row["submitted_at"],
+            kind=row["kind"],
+            review_state=row["review_state"],
+            commit=row["sha"],
+        )
+        for row in rows
+    ]

@@ -1,0 +1,93 @@
+"""The lock that keeps a repository to one conductor; readers ask it who holds it.
+
+A module of its own with nothing heavy in it, so that ``status`` answers at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import Unavailable
+
+READERS_GO = 0.2
+"""Seconds for which taking the lock is tried: a reader that asks who holds it has it for an instant."""
+
+
+class ConductorLock:
+    """``state/conductor.lock``: held by the one live conductor; the kernel lets go of it when that one dies.
+
+    The file says who holds it. A second conductor is refused, naming the first one's pid and host.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = -1
+
+    def acquire(self) -> None:
+        """Take the lock or raise ``Unavailable`` that names the holder."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if not _taken(fd):
+            os.close(fd)
+            held = holder(self.path) or {}
+            raise Unavailable(
+                f"another conductor runs on this repository: pid {held.get('pid', '?')} on {held.get('host', '?')}",
+                "`taskmaestro attach` shows it; `taskmaestro stop` ends it.",
+            ) from None
+        facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps(facts).encode(), 0)
+        os.fsync(fd)
+        self._fd = fd
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.ftruncate(self._fd, 0)
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _taken(fd: int) -> bool:
+    give_up = time.monotonic() + READERS_GO
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up:
+                return False
+            time.sleep(0.01)
+        else:
+            return True
+
+
+def holder(path: Path) -> dict[str, Any] | None:
+    """Who holds the lock now: ``pid``, ``host``, ``since``; None where nobody does. Needs to read the file only."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as fault:
+        raise Unavailable(f"{path}: {fault.strerror}", "Make the file readable for this user.") from None
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _facts(os.pread(fd, 4096, 0))
+        return None
+    finally:
+        os.close(fd)
+
+
+def _facts(raw: bytes) -> dict[str, Any]:
+    try:
+        facts = json.loads(raw)
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}

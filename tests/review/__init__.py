@@ -1,0 +1,1 @@
+"""Tests of the review: real git repositories, real scanners, real test runs."""

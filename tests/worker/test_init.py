@@ -1,0 +1,144 @@
+"""``init`` writes what it found, can be repeated, and never loses what a person wrote."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import conductor.forge
+from conductor.cli.init import command, initialise
+from schemas.config import Config
+from schemas.errors import BadInput
+from tests.support.repos import git, make_repository
+from worker.tools.config import load_config
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The forges that were opened; the real one has tests of its own."""
+    roots: list[Path] = []
+
+    def open_forge(config: Config, root: Path) -> None:
+        roots.append(root)
+
+    monkeypatch.setattr(conductor.forge, "open_forge", open_forge, raising=False)
+    return roots
+
+
+@pytest.fixture
+def project(tmp_path: Path, opened: list[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = make_repository(tmp_path / "project")
+    (root / "Makefile").write_text("lint:\n\ttrue\ntest:\n\ttrue\n")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("codex", "aider"):
+        (tools / name).write_text("#!/bin/sh\n")
+        (tools / name).chmod(0o755)
+    git_folder = Path(next(p for p in ("/usr/bin/git", "/usr/local/bin/git", "/bin/git") if Path(p).exists())).parent
+    monkeypatch.setenv("PATH", f"{tools}:{git_folder}")
+    return root
+
+
+def test_what_was_found_is_written_and_holds(project: Path, opened: list[Path]) -> None:
+    answer = initialise(project)
+    config = load_config(project)
+    assert (config.agent, config.default_branch, config.forge.kind) == ("codex", "main", "local")
+    assert config.forge.local.checks == {"lint": ("make", "lint"), "test": ("make", "test")}
+    assert config.battery == Config().battery
+    assert answer["written"]
+    assert answer["found"]["commands"]["lint"]["why"].startswith("Makefile:1")
+    assert opened == [project]
+
+
+def test_private_files_are_excluded_and_the_users_lines_stay(project: Path) -> None:
+    exclude = project / ".git" / "info" / "exclude"
+    exclude.parent.mkdir(exist_ok=True)
+    exclude.write_bytes(b"mine\xff\n*.log")
+    initialise(project)
+    once = exclude.read_bytes()
+    assert once.startswith(b"mine\xff\n*.log\n/RESULT.json\n")
+    initialise(project)
+    assert exclude.read_bytes() == once
+    (project / "RESULT.json").write_text("{}")
+    (project / "TASK.md").write_text("x")
+    assert git(project, "status", "--porcelain") == "?? Makefile"
+
+
+def test_a_second_run_keeps_what_is_set_and_says_it(project: Path) -> None:
+    path = project / ".taskmaestro" / "config.toml"
+    path.parent.mkdir()
+    path.write_text('agent = "mine"\n[review]\nmax_cycles = 2\n')
+    answer = initialise(project)
+    assert path.read_text() == 'agent = "mine"\n[review]\nmax_cycles = 2\n'
+    assert answer["kept"] == ['agent = "mine"', "review.max_cycles = 2"]
+    assert not answer["written"]
+
+
+def test_force_writes_anew_and_keeps_a_copy(project: Path) -> None:
+    path = project / ".taskmaestro" / "config.toml"
+    path.parent.mkdir()
+    path.write_text("this is not = = toml")
+    with pytest.raises(BadInput, match="not valid TOML"):
+        initialise(project)
+    answer = initialise(project, force=True)
+    assert Path(answer["backup"]).read_text() == "this is not = = toml"
+    assert load_config(project).agent == "codex"
+    again = initialise(project, force=True)
+    assert again["backup"] != answer["backup"]
+
+
+def test_it_works_from_a_subfolder_and_from_a_worktree(project: Path) -> None:
+    (project / "sub").mkdir()
+    assert initialise(project / "sub")["root"] == str(project)
+    tree = project / ".taskmaestro" / "wt-1"
+    git(project, "worktree", "add", "--quiet", "-b", "x", str(tree))
+    assert initialise(tree)["root"] == str(project)
+
+
+def test_github_is_taken_where_origin_is_there_and_gh_is_installed(project: Path, opened: list[Path]) -> None:
+    git(project, "remote", "add", "origin", "git@github.com:o/r.git")
+    first = initialise(project)
+    assert first["forge"] == "local"
+    assert any("gh" in line for line in first["lines"])
+    gh = project.parent / "tools" / "gh"
+    gh.write_text("#!/bin/sh\n")
+    gh.chmod(0o755)
+    opened.clear()
+    assert initialise(project, force=True)["forge"] == "github"
+    assert opened == []
+
+
+def test_checks_of_a_python_project_run_its_own_python_on_the_checkouts_code(project: Path) -> None:
+    (project / "pyproject.toml").write_text("[tool.mypy]\nfiles = ['x.py']\n")
+    python = project / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    initialise(project)
+    types_check = load_config(project).forge.local.checks["types"]
+    assert types_check == ("env", "PYTHONPATH=src:.", str(python), "-m", "mypy")
+
+
+def test_hostile_names_stay_inside_their_strings(project: Path) -> None:
+    git(project, "branch", "-m", 'we"ird#\u00fcber')
+    initialise(project)
+    assert load_config(project).default_branch == 'we"ird#\u00fcber'
+
+
+def test_outside_a_repository_it_says_so(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="not in a git working tree"):
+        initialise(tmp_path)
+
+
+def test_the_verb_answers_for_programs_and_for_people(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    data: dict[str, Any] = json.loads(CliRunner().invoke(command, ["--json"], catch_exceptions=False).stdout)
+    assert data["ok"] is True
+    said = CliRunner().invoke(command, [], catch_exceptions=False).stdout
+    assert "stays as it is" in said
+    assert isinstance(conductor.forge, types.ModuleType)

@@ -1,0 +1,3 @@
+"""Find a project's commands (format, lint, types, test) in the files it has, one module for each
+ecosystem.
+"""
