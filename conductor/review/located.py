@@ -32,7 +32,9 @@ _PATTERNS = tuple(
     )
 )
 _STYLISH = re.compile(r"^\s+(?P<line>[0-9]{1,7}):[0-9]+\s+(?P<level>error|warning)\s+(?P<message>\S.*)$")
-_PYTEST_FAILED = re.compile(r"^(?:FAILED|ERROR) (?P<path>[^\s:]+)::(?P<name>[^\s\[]+(?:\[.*?\])?)(?: - (?P<message>.*))?$")
+_PYTEST_FAILED = re.compile(
+    r"^(?:FAILED|ERROR) (?P<path>[^\s:]+)::(?P<name>[^\s\[]+(?:\[.*?\])?)(?: - (?P<message>.*))?$"
+)
 _HARMLESS = re.compile(r"^(?:note|warning|info|help)\b", re.IGNORECASE)
 _RUST_HEAD = re.compile(r"^(?:error(?:\[\w+\])?: .+|[A-Z]+[0-9]{1,5} (?:\[\*\] )?.+|invalid-syntax: .+)$")
 
