@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conductor.git.worktrees import GitWorktrees
 from conductor.ports import Cancelled
 from conductor.review.runner import StepsReviewer, run_steps
 from schemas.config import Config
@@ -46,22 +48,18 @@ def failing(name: str, fault: Exception, **more: Any) -> Step:
     return Step(name, body, **more)
 
 
-@dataclass
-class Scratches:
-    """Real scratch worktrees of a real repository."""
+class Scratches(GitWorktrees):
+    """The real worktrees, with a record of what was asked of them."""
 
-    project: Project
-    made: list[Path] = field(default_factory=list)
-    fetched: int = 0
+    def __init__(self, project: Project, config: Config) -> None:
+        super().__init__(project.root, config)
+        self.ensure_excluded()
+        self.made: list[Path] = []
+        self.fetched = 0
 
     def scratch(self, sha: str, name: str) -> Path:
-        path = self.project.root.parent / f"scratch {name}"
-        git(self.project.root, "worktree", "add", "--quiet", "--detach", str(path), sha)
-        self.made.append(path)
-        return path
-
-    def drop_scratch(self, path: Path) -> None:
-        git(self.project.root, "worktree", "remove", "--force", str(path))
+        self.made.append(super().scratch(sha, name))
+        return self.made[-1]
 
     def fetch(self) -> str | None:
         self.fetched += 1
@@ -82,8 +80,8 @@ class OneForge:
 
 
 def reviewer(project: Project, given: list[Step] | None = None, /, **review: object) -> tuple[StepsReviewer, Scratches]:
-    scratches = Scratches(project)
     config = Config.model_validate({"review": review})
+    scratches = Scratches(project, config)
     made = StepsReviewer(scratches, OneForge(project), config, project.root, steps=given, grace=1.0)  # type: ignore[arg-type]
     return made, scratches
 
@@ -273,3 +271,21 @@ def test_a_re_review_keeps_what_was_asked_for_first(tmp_path: Path) -> None:
     earlier = (EarlierReview(cycle=1, head="a" * 40, findings=(old,)),)
     review = made.review(project.request(cycle=1, earlier=earlier), never)
     assert [finding.message for finding in review.findings] == ["Old", "Bad"]
+
+
+def test_a_detected_battery_sees_the_scratch_checkout_and_not_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(PYTHON).parent}:{os.environ['PATH']}")
+    config = '[tool.ruff.lint]\nselect = ["F"]\n[tool.pytest.ini_options]\ntestpaths = ["tests"]\n'
+    base = {**GOOD, "pyproject.toml": config}
+    project = Project.make(
+        tmp_path, base, {"calc.py": "import os\n\n\ndef add(a: int, b: int) -> int:\n    return a - b\n"}
+    )
+    request = project.request()
+    git(project.root, "switch", "--quiet", "--detach", "main")
+    made, _ = reviewer(project)
+    review = made.review(request, never)
+    rules = {(finding.rule, finding.path) for finding in review.findings}
+    assert {("verification:lint", "calc.py"), ("verification:test", "tests/test_calc.py")} <= rules
+    assert git(project.root, "status", "--porcelain") == ""
