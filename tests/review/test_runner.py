@@ -161,6 +161,13 @@ def test_a_step_that_raises_could_not_run_and_the_others_go_on(tmp_path: Path, f
     assert str(fault).splitlines()[0] in review.steps[0].detail
 
 
+def test_a_step_that_answers_nothing_could_not_run(tmp_path: Path) -> None:
+    project = Project.make(tmp_path, {}, {"a.py": "x = 1\n"})
+    nothing = Step("odd", lambda packet, cancelled: None)  # type: ignore[arg-type,return-value]
+    review = make_review(project, [nothing, Step("named", ran("otherwise", HIGH).body)])
+    assert [(r.step, r.outcome) for r in review.steps] == [("odd", "could_not_run"), ("named", "ran")]
+
+
 def test_nothing_blocking_but_a_step_missing_needs_a_person(tmp_path: Path) -> None:
     project = Project.make(tmp_path, {}, {"a.py": "x = 1\n"})
     with pytest.raises(NeedsPerson, match="bad: tool is missing"):

@@ -142,6 +142,18 @@ def test_a_private_file_that_a_later_commit_takes_out_is_still_in_a_commit(tmp_p
     assert [f.path for f in run(hygiene(project.context()), project).findings] == ["TASK.md"]
 
 
+def test_a_private_file_in_a_merge_commit_is_seen(tmp_path: Path) -> None:
+    project = Project.make(tmp_path, {}, {"a.md": "x"})
+    git(project.root, "switch", "--quiet", "-c", "side", "main")
+    git(project.root, "commit", "--quiet", "--allow-empty", "-m", "Side")
+    git(project.root, "switch", "--quiet", "work")
+    git(project.root, "merge", "--quiet", "--no-commit", "--no-ff", "side")
+    project.write({"RESULT.json": "{}"})
+    git(project.root, "add", "--force", "RESULT.json")
+    git(project.root, "commit", "--quiet", "-m", "Merge")
+    assert [f.path for f in run(hygiene(project.context()), project).findings] == ["RESULT.json"]
+
+
 def test_taking_out_what_the_base_has_is_fine(tmp_path: Path) -> None:
     project = Project.make(tmp_path, {"TASK.md": "x"}, {"TASK.md": None})
     assert run(hygiene(project.context()), project).findings == ()
