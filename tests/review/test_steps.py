@@ -96,7 +96,7 @@ def test_new_logic_without_any_test_is_high(tmp_path: Path) -> None:
         {"tests/test_f.py": LOGIC},
         {"old.py": None},
         {"old.py": '"""Only words."""\n\nimport os\n\n# more words\nLIMIT = 4\n'},
-        {"moved.py": "def old(a):\n    return a + 1\n", "old.py": None},
+        {"moved.py": "# words\n" * 30 + "def old(a):\n    return a + 1\n", "old.py": None},
         {"vendor/x.js": "function f() { return g() }\n"},
     ],
     ids=["tested", "rust", "docs", "config", "tests only", "deletion", "comments", "move", "vendored"],
