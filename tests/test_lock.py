@@ -56,7 +56,7 @@ def test_readers_do_not_keep_a_conductor_from_starting(path: Path) -> None:
     stop = threading.Event()
 
     def ask() -> None:
-        while not stop.is_set():
+        while not stop.wait(0.001):
             holder(path)
 
     readers = [threading.Thread(target=ask) for _ in range(4)]
