@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -49,28 +50,20 @@ def test_a_lock_goes_with_its_process_however_that_ends(path: Path) -> None:
     assert holder(path) is None
 
 
-def test_readers_do_not_keep_a_conductor_from_starting(path: Path) -> None:
-    first = ConductorLock(path)
-    first.acquire()
-    first.release()
-    stop = threading.Event()
-
-    def ask() -> None:
-        while not stop.wait(0.001):
-            holder(path)
-
-    readers = [threading.Thread(target=ask) for _ in range(4)]
-    for reader in readers:
-        reader.start()
-    try:
-        for _ in range(50):
-            lock = ConductorLock(path)
-            lock.acquire()
-            lock.release()
-    finally:
-        stop.set()
-        for reader in readers:
-            reader.join()
+def test_a_reader_is_waited_for(path: Path) -> None:
+    path.parent.mkdir()
+    path.touch()
+    reader = os.open(path, os.O_RDONLY)
+    fcntl.flock(reader, fcntl.LOCK_SH)
+    leaves = threading.Timer(0.1, os.close, [reader])
+    leaves.start()
+    lock = ConductorLock(path)
+    lock.acquire()
+    facts = holder(path)
+    assert facts is not None
+    assert facts["pid"] == os.getpid()
+    lock.release()
+    leaves.join()
 
 
 def test_a_lock_with_anything_in_it_is_held_by_somebody_unknown(path: Path) -> None:
