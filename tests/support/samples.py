@@ -41,6 +41,7 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.UserDecided(pane=1, at=BEGIN, verb="approve", why=HOSTILE, who=HOSTILE, request="r"),
     ev.PaneDied(pane=1, at=BEGIN, detail=HOSTILE),
     ev.AgentSeen(pane=1, at=BEGIN, state="limit", detail=HOSTILE),
+    ev.LimitOver(pane=1, at=BEGIN),
     ev.ForgeFailed(pane=1, at=BEGIN, reason=HOSTILE),
     ev.ForgeBack(pane=1, at=BEGIN),
     ev.EffectFailed(pane=1, at=BEGIN, effect="post_review", reason=HOSTILE),
