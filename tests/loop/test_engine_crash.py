@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def outcomes() -> list[dict[str, Any]]:
-    """The run without a kill first, then one for each boundary; in memory where it can be, the disk is not the matter."""
+    """The run without a kill, then one for each boundary; in memory where it can be, the disk is not the matter."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         done = subprocess.run(
