@@ -51,15 +51,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, JournalLine]]:
     complete = raw[: raw.rfind(b"\n") + 1]
     expected = 0
     for number, text in enumerate(complete.split(b"\n")[:-1], 1):
-        try:
-            line = JOURNAL_LINE.validate_json(text)
-        except ValidationError as fault:
-            first = fault.errors(include_url=False, include_context=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise BadInput(
-                f"{path}, line {number}: not a journal line ({place}: {one_line(first['msg'])})",
-                "The journal is the only memory: nothing is guessed. Repair the line or move the state folder aside.",
-            ) from None
+        line = parse_line(text, path, number)
         expected = expected or line.seq
         if line.seq != expected:
             raise BadInput(
@@ -90,6 +82,19 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_encodable(part) for part in value)
     return value
+
+
+def parse_line(text: bytes, path: Path, number: int) -> JournalLine:
+    """One line's value. Raises ``BadInput`` that names the file, the line and the field."""
+    try:
+        return JOURNAL_LINE.validate_json(text)
+    except ValidationError as fault:
+        first = fault.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise BadInput(
+            f"{path}, line {number}: not a journal line ({one_line(place)}: {one_line(first['msg'])})",
+            "The journal is the only memory: nothing is guessed. Repair the line or move the state folder aside.",
+        ) from None
 
 
 class Journal:
@@ -207,4 +212,4 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-__all__ = ["ConductorLock", "Journal", "JournalFullError", "holder", "read", "writable"]
+__all__ = ["ConductorLock", "Journal", "JournalFullError", "holder", "parse_line", "read", "writable"]

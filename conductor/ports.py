@@ -23,6 +23,8 @@ class Forge(Protocol):
     """Where pull requests live. Each call answers for now; a missing thing is ``NotSo``, no answer ``Unavailable``."""
 
     name: str
+    remote_name: str
+    """The managed repository's remote that the pull requests' branches are pushed to."""
 
     def login(self) -> str:
         """The acting login."""
@@ -123,6 +125,10 @@ class Worktrees(Protocol):
 
     def add(self, index: int, branch: str) -> Worktree:
         """``.taskmaestro/wt-<index>`` on ``branch`` from the freshest default branch; an existing one is kept."""
+
+    def turn_to(self, index: int, branch: str) -> Worktree:
+        """The worktree on a new branch from the freshest default branch, for a new task; a number is added to a name
+        that is taken. The old branch stays. Raises ``NotSo`` where uncommitted or untracked work stands there."""
 
     def find(self, index: int) -> Worktree | None: ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from schemas.base import Frozen
 
@@ -17,7 +17,18 @@ def _split(value: object) -> object:
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
-Argv = Annotated[tuple[str, ...], BeforeValidator(_split), Field(min_length=1)]
+_ARGV_SCHEMA = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        {"type": "string", "pattern": r"\S"},
+    ]
+}
+Argv = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_split),
+    Field(min_length=1),
+    WithJsonSchema(_ARGV_SCHEMA, mode="validation"),
+]
 """A command: ``["ruff", "check"]`` or ``"ruff check"``."""
 
 
@@ -33,9 +44,11 @@ class CyclePolicy(Frozen):
 class ReviewConfig(Frozen):
     """``[review]``"""
 
-    max_cycles: int = Field(default=3, ge=1, le=9)
+    max_cycles: int = Field(
+        default=3, ge=1, le=9, description="reviews that may ask for changes; then a person decides"
+    )
     parallel: int = Field(default=3, ge=1, le=4, description="steps of a review that run at the same time")
-    step_timeout: float = Field(default=600.0, gt=0)
+    step_timeout: float = Field(default=600.0, gt=0, description="seconds for each step of a review")
     verification: dict[str, Argv] = Field(default_factory=dict, description="name = command; any failure is a finding")
     sarif: dict[str, Argv] = Field(default_factory=dict, description="name = command that prints SARIF 2.1.0")
     reviewers: dict[str, Argv] = Field(
@@ -43,77 +56,81 @@ class ReviewConfig(Frozen):
         description="name = command that takes the review packet (JSON, stdin) and answers findings (JSON, stdout)",
     )
     steps: tuple[str, ...] | None = Field(default=None, description="names of the steps to run; default: all")
-    pane_budget: float = Field(default=1800.0, gt=0, description="how long a review pane may take")
+    pane_budget: float = Field(default=1800.0, gt=0, description="seconds that a review pane may take")
 
 
 class CiConfig(Frozen):
     """``[ci]``"""
 
-    returns_cap: int = Field(default=3, ge=1, le=20)
-    poll: float = Field(default=60.0, gt=0)
-    budget: float = Field(default=1800.0, gt=0)
-    grace: float = Field(default=90.0, ge=0, description="after a push, no checks means not yet")
-    allow_no_checks: bool = False
+    returns_cap: int = Field(default=3, ge=1, le=20, description="times that red CI goes back to the worker")
+    poll: float = Field(default=60.0, gt=0, description="seconds between two looks, where the forge does not tell")
+    budget: float = Field(default=1800.0, gt=0, description="seconds that a verdict of CI is waited for")
+    grace: float = Field(default=90.0, ge=0, description="seconds after a push in which no checks means not yet")
+    allow_no_checks: bool = Field(default=False, description="a head without any check counts as green")
 
 
 class BatteryConfig(Frozen):
     """``[battery]``: what runs before every push, in this order; a failure stops the push."""
 
-    format: Argv | None = None
-    lint: Argv | None = None
-    types: Argv | None = None
-    test: Argv | None = None
-    timeout: float = Field(default=900.0, gt=0)
+    format: Argv | None = Field(default=None, description="command that checks the formatting; default: as detected")
+    lint: Argv | None = Field(default=None, description="command that looks for mistakes; default: as detected")
+    types: Argv | None = Field(default=None, description="command that checks the types; default: as detected")
+    test: Argv | None = Field(default=None, description="command that runs the tests; default: as detected")
+    timeout: float = Field(default=900.0, gt=0, description="seconds for each command")
 
 
 class LocalForgeConfig(Frozen):
     """``[forge.local]``"""
 
-    path: str | None = None
+    path: str | None = Field(default=None, description="its folder; default: .taskmaestro/forge")
     login: str | None = Field(default=None, description="the acting login; default: git's user.email")
-    checks: dict[str, Argv] = Field(default_factory=dict)
-    check_timeout: float = Field(default=900.0, gt=0)
+    checks: dict[str, Argv] = Field(default_factory=dict, description="name = command; what CI is here")
+    check_timeout: float = Field(default=900.0, gt=0, description="seconds for each check")
     check_env: tuple[str, ...] = Field(default=(), description="more environment variables that checks may see")
 
 
 class ForgeConfig(Frozen):
     """``[forge]``"""
 
-    kind: str = "local"
-    draft_first: bool = False
+    kind: str = Field(default="local", description="local, or the name of another forge, such as github")
+    draft_first: bool = Field(default=False, description="pull requests are opened as drafts")
     local: LocalForgeConfig = LocalForgeConfig()
 
 
 class AgentConfig(Frozen):
     """``[agents.NAME]``: extra arguments, and for kind ``command`` the program and its patterns."""
 
-    kind: str | None = None
-    command: Argv | None = None
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = Field(default_factory=dict)
+    kind: str | None = Field(
+        default=None, description="claude, command, scripted, ...; default: the name, else command"
+    )
+    command: Argv | None = Field(default=None, description="the program with its arguments, for kind command")
+    args: tuple[str, ...] = Field(default=(), description="more arguments")
+    env: dict[str, str] = Field(default_factory=dict, description="more environment variables")
     idle: str | None = Field(default=None, description="pattern of a line that shows only when it is idle")
-    busy: str | None = None
-    permission: str | None = None
+    busy: str | None = Field(default=None, description="pattern of a line that shows while it works")
+    permission: str | None = Field(default=None, description="pattern of a line that asks for leave")
     composer: str | None = Field(default=None, description="pattern whose first group is the text in its input line")
     exit: str | None = Field(default=None, description="line that ends it")
-    prompt: Literal["argument", "paste"] = "argument"
+    prompt: Literal["argument", "paste"] = Field(default="argument", description="how it gets its first task")
 
 
 class TmuxConfig(Frozen):
     """``[tmux]``"""
 
     socket: str | None = Field(default=None, description="path of a private socket; default: the user's own server")
-    panes_per_window: int = Field(default=4, ge=1, le=12)
+    panes_per_window: int = Field(default=4, ge=1, le=12, description="worker panes in one tmux window")
 
 
 class Config(Frozen):
     """The whole file."""
 
-    agent: str = "claude"
-    default_branch: str | None = None
-    remote: str = "origin"
-    precious: tuple[str, ...] = (".env*",)
-    silent_after: float = Field(default=900.0, gt=0, description="a busy agent without output for so long is reported")
+    agent: str = Field(default="claude", description="the agent of new panes: a kind, or a name of [agents.NAME]")
+    default_branch: str | None = Field(default=None, description="where work starts from; default: the remote's own")
+    remote: str = Field(default="origin", description="the git remote that branches are pushed to")
+    precious: tuple[str, ...] = Field(default=(".env*",), description="ignored files that clean-up must not lose")
+    silent_after: float = Field(
+        default=900.0, gt=0, description="seconds without output after which a busy agent is reported"
+    )
     review: ReviewConfig = ReviewConfig()
     ci: CiConfig = CiConfig()
     battery: BatteryConfig = BatteryConfig()

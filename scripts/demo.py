@@ -324,7 +324,7 @@ def result(made: Stage, *, recovered: bool) -> dict[str, Any]:
     ]
     posted: list[str] = []
     for pull in json.loads(made.taskmaestro("pr", "list", "--json")):
-        shown = json.loads(made.taskmaestro("pr", "view", str(pull["number"]), "--json"))
+        shown = json.loads(made.taskmaestro("pr", "view", str(pull["number"]), "--comments", "--json"))
         posted += [one["id"] for one in shown["comments"] if "<!-- taskmaestro: review=" in one["body"]]
     delivered = [
         line["event"]["task_id"]

@@ -31,7 +31,7 @@ class Verb(NamedTuple):
 SECTIONS: dict[str, dict[str, Verb]] = {
     "Set up and run": {
         "doctor": Verb("conductor.cli.doctor:command", "Say what is missing, and which command installs it here"),
-        "init": Verb("conductor.cli.init:command", "Detect the project and write .taskmaestro/config.toml"),
+        "init": Verb("conductor.cli.init:command", "Write .taskmaestro/config.toml from what the repository has"),
         "up": Verb("conductor.cli.up:command", "Make worktrees and panes, start the agents and the conductor"),
         "conduct": Verb("conductor.cli.conduct:command", "Run the conductor in this terminal"),
         "attach": Verb("conductor.cli.attach:command", "Show the panes"),
@@ -49,7 +49,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
         "assign": Verb("conductor.cli.assign:command", "Give a pane a task"),
         "decide": Verb("conductor.cli.decide:command", "Decide where a pane waits for a person"),
         "issue": Verb("conductor.cli.issue:issue", "File and read issues"),
-        "pr": Verb("conductor.cli.pr:pr", "Work with pull requests, whatever the forge"),
+        "pr": Verb("conductor.cli.pr:pr", "Open, read, check, review and close pull requests"),
     },
     "For workers, in their pane": {
         "report": Verb(

@@ -8,27 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from conductor.journal import parse_line
 from schemas.errors import BadInput, NotSo, Unavailable
-from schemas.journal import JOURNAL_LINE, JournalLine
-from schemas.text import one_line
+from schemas.journal import JournalLine
 
 FALLBACK = 2.0
 """Seconds after which a waiting reader looks by itself, for file systems that report no changes."""
-
-
-def parse_line(raw: bytes, path: Path, number: int) -> JournalLine:
-    """One journal line. Raises ``BadInput`` that names the line."""
-    try:
-        return JOURNAL_LINE.validate_json(raw)
-    except ValidationError as fault:
-        first = fault.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise BadInput(
-            f"{path}, line {number}: not a journal line ({one_line(place)}: {one_line(first['msg'])})",
-            "The journal is the only memory: nothing is guessed. Repair the line or move the state folder aside.",
-        ) from None
 
 
 class Tail:
@@ -38,6 +23,7 @@ class Tail:
         self.path = path
         self.number = 0
         self._offset = 0
+        self._seq = 0
         self._inode: int | None = None
 
     def lines(self) -> list[bytes]:
@@ -73,7 +59,14 @@ class Tail:
         """The lines that came since the last call, as they are and as values."""
         first = self.number + 1
         for number, raw in enumerate(self.lines(), first):
-            yield raw, parse_line(raw, self.path, number)
+            line = parse_line(raw, self.path, number)
+            if self._seq and line.seq != self._seq + 1:
+                raise BadInput(
+                    f"{self.path}, line {number}: sequence number {line.seq}, expected {self._seq + 1}",
+                    "A line is missing or was written twice. Repair the journal or move the state folder aside.",
+                )
+            self._seq = line.seq
+            yield raw, line
 
 
 class Change:

@@ -31,6 +31,16 @@ def command() -> None:
     """
 
 
+def _of_this_branch() -> int | None:
+    from conductor.cli.context import find_context
+    from conductor.forge import open_forge
+
+    context = find_context()
+    branch = context.current_branch()
+    found = open_forge(context.config, context.root).pull_request_of_branch(branch) if branch else None
+    return found.number if found is not None else None
+
+
 def _extras(verb: Any) -> Any:
     verb = click.option("--json", "as_json", is_flag=True, help="Print the written result as JSON.")(verb)
     verb = click.option("--cost", type=click.FloatRange(min=0), help="What the work cost, in US dollars.")(verb)
@@ -49,7 +59,8 @@ def _say(result: Any, as_json: bool) -> None:
 @click.option("--pr-url", help="Or its URL.")
 @_extras
 def success(pr: int | None, pr_url: str | None, summary: str | None, cost: float | None, as_json: bool) -> None:
-    """The work is done and its pull request is open."""
+    """The work is done and its pull request is open. Without a number: the open one of this branch."""
+    pr = pr or (None if pr_url else _of_this_branch())
     _say(report_success(find_place(Path.cwd()), pr, pr_url, Extras(summary, cost)), as_json)
 
 

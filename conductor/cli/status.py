@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -62,14 +61,14 @@ def read_states(layout: Layout) -> tuple[list[dict[str, Any]], list[Fault]]:
     states: list[dict[str, Any]] = []
     faults: list[Fault] = []
     try:
-        names = [name for name in os.listdir(layout.panes) if name.endswith(".json") and name[:-5].isdigit()]
+        files = [path for path in layout.panes.iterdir() if path.suffix == ".json" and path.stem.isdigit()]
     except FileNotFoundError:
         return states, faults
     except OSError as fault:
         raise Unavailable(f"{layout.panes}: {fault.strerror}", "Make the folder readable for this user.") from None
-    for name in sorted(names, key=lambda name: int(name[:-5])):
+    for path in sorted(files, key=lambda path: int(path.stem)):
         try:
-            states.append(read_state(layout.panes / name))
+            states.append(read_state(path))
         except FileNotFoundError:
             continue  # the pane was removed in between
         except Fault as fault:

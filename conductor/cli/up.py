@@ -43,8 +43,7 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
     What is there already is kept, so the same command brings everything back after tmux or the machine died:
     panes, agents and unfinished tasks. Without COUNT: the panes that there were.
     """
-    from conductor.git.worktrees import GitWorktrees
-    from conductor.loop.assemble import panes_of
+    from conductor.loop.assemble import panes_of, worktrees_of
     from conductor.loop.bring_up import bring_up, check_kind, make_plan
     from conductor.panes.agents import agent_kinds
     from conductor.panes.programs import find_program
@@ -65,7 +64,7 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
             "no checks are configured ([forge.local.checks] in config.toml): nothing can turn green."
             " `taskmaestro init` detects them."
         )
-    done = bring_up(layout, plan, panes=panes_of(layout, config), worktrees=GitWorktrees(layout.root, config))
+    done = bring_up(layout, plan, panes=panes_of(layout, config), worktrees=worktrees_of(layout, config, forge))
     for text in done.notes:
         note(text)
     held = _wait_for_conductor(layout)

@@ -1,17 +1,19 @@
 """What ``conduct`` shows: a live table on a terminal, plain lines elsewhere; both take the same calls.
 
-The table is drawn again only when something changed: no thread wakes up for it.
+The calls only leave word and return: a thread of its own draws, so that a slow or stopped terminal never holds the
+conductor up. It sleeps until something changed; the table is drawn again only then.
 """
 
 from __future__ import annotations
 
 import io
+import queue
 import re
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, NamedTuple, Protocol, Self, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -26,10 +28,12 @@ from schemas.text import clean, one_line
 
 _ATTENTION_LINES = 5
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+_LAST_WORDS = 5.0
+"""Seconds for which the end waits for what is still to be drawn."""
 
 
 class Display(Protocol):
-    """Where the conductor shows what happens. Calls may come from any thread."""
+    """Where the conductor shows what happens. Calls may come from any thread and return at once."""
 
     def __enter__(self) -> Self: ...
 
@@ -37,14 +41,16 @@ class Display(Protocol):
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def update(self, fleet: Fleet, conductor: Mapping[str, Any] | None = None) -> None:
-        """The states as of now, and who conducts (``pid``, ``host``, ``since``)."""
+    def update(self, fleet: Fleet, conductor: Mapping[str, Any] | None = None) -> None: ...
 
-    def line(self, text: str, *, at: datetime | None = None, pane: int | None = None) -> None:
-        """Something happened."""
+    def line(self, text: str, *, at: datetime | None = None, pane: int | None = None) -> None: ...
 
-    def said(self, said: Said) -> None:
-        """A journal line happened; what only the curious want is left out."""
+    def said(self, said: Said) -> None: ...
+
+
+class _State(NamedTuple):
+    fleet: Fleet
+    conductor: Mapping[str, Any] | None
 
 
 def rows_of(fleet: Fleet, *, now: datetime | None = None) -> list[Row]:
@@ -74,41 +80,111 @@ def event_line(text: str, at: datetime | None, pane: int | None) -> str:
     return f"{clock(at or datetime.now().astimezone())} {where:<7} {one_line(text, 500)}"
 
 
-class LiveTable:
-    """The table at the bottom of the terminal, events above it."""
+class _Drawn:
+    """Takes word from any thread and draws it in its own. Subclasses draw: ``_print`` and ``_redraw``."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-        self._shown: tuple[object, ...] | None = None
-        self._lock = threading.Lock()
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[list[str] | _State | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="display", daemon=True)
 
     def __enter__(self) -> Self:
-        self._live.start()
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        self._queue.put(None)
+        self._thread.join(timeout=_LAST_WORDS)
 
     def update(self, fleet: Fleet, conductor: Mapping[str, Any] | None = None) -> None:
-        rows = rows_of(fleet)
-        size = self.console.size
-        now = (rows, headline(conductor), size)
-        with self._lock:
-            if now == self._shown:
-                return
-            self._shown = now
-            self._live.update(live_view(rows, conductor, size.width), refresh=True)
+        """The states as of now, and who conducts (``pid``, ``host``)."""
+        self._queue.put(_State(fleet, conductor))
 
     def line(self, text: str, *, at: datetime | None = None, pane: int | None = None) -> None:
-        with self._lock:
-            self.console.print(Text(event_line(text, at, pane)), soft_wrap=False)
+        """Something for people, with its time; a text of several lines keeps them."""
+        self._queue.put(message_lines(text, at, pane))
 
     def said(self, said: Said) -> None:
+        """A journal line happened; what only the curious want is left out."""
         if not said.minor:
-            self.line(said.text, at=said.at, pane=said.pane)
+            self._queue.put([event_line(said.text, said.at, said.pane)])
+
+    def _run(self) -> None:
+        going_on = True
+        while going_on:
+            batch = [self._queue.get()]
+            while not self._queue.empty():
+                batch.append(self._queue.get())
+            last: _State | None = None
+            for item in batch:
+                if isinstance(item, _State):
+                    last = item
+                elif item is not None:
+                    self._print(item)
+            if last is not None:
+                self._redraw(last)
+            going_on = None not in batch
+
+    def _print(self, lines: Sequence[str]) -> None:
+        raise NotImplementedError
+
+    def _redraw(self, state: _State) -> None:
+        raise NotImplementedError
+
+
+class LiveTable(_Drawn):
+    """The table at the bottom of the terminal, events above it."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        super().__init__()
+        self.console = console or Console()
+        self._live = Live(console=self.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._shown: object = None
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return super().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, value, trace)
+        self._live.stop()
+
+    def _print(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.console.print(Text(line), style="red" if line.startswith(" ") else None)
+
+    def _redraw(self, state: _State) -> None:
+        rows, size = rows_of(state.fleet), self.console.size
+        now = (rows, headline(state.conductor), size)
+        if now != self._shown:
+            self._shown = now
+            self._live.update(live_view(rows, state.conductor, size.width), refresh=True)
+
+
+class PlainLines(_Drawn):
+    """Events as lines on a stream; no table is drawn there."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def _print(self, lines: Sequence[str]) -> None:
+        self._stream.write("".join(f"{line}\n" for line in lines))
+        self._stream.flush()
+
+    def _redraw(self, state: _State) -> None:
+        """The lines tell what changed."""
+
+
+def message_lines(text: str, at: datetime | None, pane: int | None) -> list[str]:
+    """A message with its time and pane; what it has beyond the first line is indented."""
+    first, *rest = clean(text).strip().splitlines() or [""]
+    if pane is not None:
+        return [event_line(first, at, pane), *(f"         {line}" for line in rest)]
+    return [f"{clock(at or datetime.now().astimezone())} {first}", *(f"         {line}" for line in rest)]
 
 
 def live_view(rows: Sequence[Row], conductor: Mapping[str, Any] | None, width: int) -> RenderableType:
@@ -117,34 +193,6 @@ def live_view(rows: Sequence[Row], conductor: Mapping[str, Any] | None, width: i
     if not rows:
         return Group(rule, Text("no panes yet: taskmaestro up 3 makes some", style="dim"))
     return Group(rule, rich_table(rows, width, message_lines=_ATTENTION_LINES))
-
-
-class PlainLines:
-    """Events as lines on a stream; the table is not drawn there."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stream.flush()
-
-    def update(self, fleet: Fleet, conductor: Mapping[str, Any] | None = None) -> None:
-        """States are not drawn here: the lines tell what changed."""
-
-    def line(self, text: str, *, at: datetime | None = None, pane: int | None = None) -> None:
-        with self._lock:
-            self._stream.write(event_line(text, at, pane) + "\n")
-            self._stream.flush()
-
-    def said(self, said: Said) -> None:
-        if not said.minor:
-            self.line(said.text, at=said.at, pane=said.pane)
 
 
 def svg(

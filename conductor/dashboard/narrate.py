@@ -5,7 +5,6 @@ The narrator folds the events itself, so that what it says of a line is exactly 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -44,11 +43,6 @@ class Narrator:
         if isinstance(line, NoteLine):
             return Said(line.seq, line.at, line.pane, one_line(line.text, 500), "note", False)
         return self._result(line)
-
-    def tell_all(self, lines: Iterable[JournalLine]) -> Iterator[Said]:
-        """Many lines in words."""
-        for line in lines:
-            yield self.tell(line)
 
     def _result(self, line: ResultLine) -> Said:
         if line.event is not None:

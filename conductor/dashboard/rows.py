@@ -122,7 +122,7 @@ def shown_columns(width: int) -> tuple[int, ...]:
 
 def cells(row: Row) -> tuple[str, ...]:
     """The row's fields in the order of ``HEADINGS``."""
-    return tuple(row[: len(HEADINGS)])
+    return row.pane, row.agent, row.status, row.cycle, row.pr, row.head, row.event, row.when, row.awaiting
 
 
 def attention_lines(row: Row, width: int) -> list[str]:

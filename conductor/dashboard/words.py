@@ -21,32 +21,6 @@ RULES: dict[str, str] = {
 }
 """Every rule that can take an event, and what it means."""
 
-KINDS: dict[str, str] = {
-    "task_given": "somebody gives it a task",
-    "pane_bound": "its pane is made or found again",
-    "result_seen": "the worker writes RESULT.json",
-    "result_invalid": "the worker writes an invalid RESULT.json",
-    "pr_inspected": "the claim is held against forge, remote and worktree",
-    "ci_read": "CI is read",
-    "ci_budget_spent": "the CI budget is used up",
-    "review_finished": "the review comes to a verdict",
-    "review_failed": "the review cannot be made",
-    "review_posted": "the review is posted",
-    "task_delivered": "the task reaches the agent",
-    "task_queued": "the task waits for the agent",
-    "task_stranded": "the task cannot be delivered",
-    "head_moved": "the pull request gets another head",
-    "pr_merged": "the pull request is merged",
-    "pr_closed": "the pull request is closed",
-    "user_decided": "a person decides",
-    "pane_died": "the agent's program ends",
-    "agent_seen": "the agent's state changes",
-    "forge_failed": "the forge does not answer",
-    "forge_back": "the forge answers again",
-    "effect_failed": "this machine refuses something",
-}
-"""What has to happen, for each kind of event that the table knows."""
-
 
 def short(sha: str | None) -> str:
     """The first characters of a commit's name."""
@@ -87,7 +61,7 @@ def _details(event: ev.Event) -> str:
             return f"{event.effect}: {event.reason}"
         case ev.ForgeFailed():
             return event.reason
-        case ev.ForgeBack() | ev.PrMerged() | ev.PrClosed():
+        case ev.ForgeBack() | ev.PrMerged() | ev.PrClosed() | ev.LimitOver():
             return ""
         case ev.HeadMoved():
             return short(event.head)
@@ -102,13 +76,15 @@ def _details(event: ev.Event) -> str:
 def _review_details(event: ev.CiRead | ev.CiBudgetSpent | ev.ReviewFinished | ev.ReviewFailed | ev.ReviewPosted) -> str:
     match event:
         case ev.CiRead():
-            return f"{event.state} at {short(event.head)}{_failing(event.checks)}"
+            decided = event.state in (CheckState.PASSED, CheckState.FAILED)
+            return f"{'' if decided else f'{event.state} '}at {short(event.head)}{_failing(event.checks)}"
         case ev.CiBudgetSpent():
             return event.state
         case ev.ReviewFinished():
             review = event.review
-            count = f"{len(review.findings)} findings, {len(review.blocking)} blocking"
-            return f"{review.verdict} at {short(review.head)}: {count}"
+            count = len(review.findings)
+            found = f"{count} finding{'' if count == 1 else 's'}, {len(review.blocking)} blocking"
+            return f"{found}, at {short(review.head)}"
         case ev.ReviewFailed():
             return event.reason
         case ev.ReviewPosted():
@@ -135,7 +111,8 @@ def _result(event: ev.ResultSeen) -> str:
 def _facts(facts: ev.PrFacts) -> str:
     if not facts.found:
         return f"#{facts.number} is not there"
-    return f"#{facts.number} is {facts.state}, head {short(facts.head)}, {facts.replies} answers"
+    answers = f"{facts.replies} answer{'' if facts.replies == 1 else 's'}"
+    return f"#{facts.number} is {facts.state}, head {short(facts.head)}, {answers}"
 
 
 def effect_words(effect: fx.Effect) -> str:

@@ -68,7 +68,7 @@ def replies(comments: Sequence[Comment], login: str, review_id: str | None = Non
     The conductor may share its login with a worker: its own comments are those with the marker.
     """
     ours = [position for position, comment in enumerate(comments) if _is_ours(comment, login)]
-    named = [position for position in ours if review_id and review_id in _marker(comments[position])]
+    named = [position for position in ours if review_id and _names(comments[position], review_id)]
     last = (named or ours or [-1])[-1]
     return sum(1 for comment in comments[last + 1 :] if not _is_ours(comment, login))
 
@@ -77,6 +77,8 @@ def _is_ours(comment: Comment, login: str) -> bool:
     return comment.author == login and bool(_MARKER.search(comment.body))
 
 
-def _marker(comment: Comment) -> str:
+def _names(comment: Comment, review_id: str) -> bool:
+    """Whether the marker has exactly this id: ``r-1`` is not in ``r-10``."""
     found = _MARKER.search(comment.body)
-    return found[1] if found else ""
+    whole = rf"(?<![\w.-]){re.escape(review_id)}(?![\w.-])"
+    return bool(found and re.search(whole, found[1]))

@@ -130,7 +130,7 @@ def _carries(git: Git, sha: str, keys: dict[str, str]) -> str | None:
 
 
 def _found_again(git: Git, sha: str, paired: set[str]) -> bool:
-    """Whether range-diff found the commit again. It does not look into binary files, so those do not count."""
+    """Whether range-diff found the commit again; it does not look into binary files: those do not count."""
     if not any(sha.startswith(short) for short in paired):
         return False
     rows = git.ask("diff-tree", "--root", "--numstat", "-r", "--no-commit-id", "--no-renames", sha, "--")

@@ -105,7 +105,7 @@ def _settled(repository: Repository, path: Path) -> Entry | None:
 
 
 def _activity(path: Path) -> tuple[int, int]:
-    """Changes while files are written anywhere near the top of the folder."""
+    """Changes while files are written anywhere in the folder."""
     count = newest = 0
     for where, folders, files in os.walk(path):
         count += len(folders) + len(files)

@@ -30,6 +30,7 @@ IDENTITY = {
 }
 # The files go away right after: what was written has to be on the disk, not only on its way.
 DURABLE = ("-c", "core.fsync=all", "-c", "core.fsyncMethod=fsync")
+BACK = "The way back: git worktree add --detach ../rescued <this commit>\n"
 Row = tuple[str, str]
 """(mode, object) of a path in a tree."""
 
@@ -50,7 +51,7 @@ def keep_all(repository: Repository, index: int, dirt: Dirt, scratch: Path) -> s
     parents.append(_commit(repository, dirt, index_tree, parents, f"Index of wt-{index}"))
     parents += [sha for sha in _others(repository, dirt) if sha not in parents]
     listing = "\n".join(f"{'-' if row is None else '+'} {shown(path)}" for path, row in sorted(rows.items()))
-    commit = _commit(repository, dirt, tree, parents, f"Work of wt-{index} before its removal\n\n{listing}")
+    commit = _commit(repository, dirt, tree, parents, f"Work of wt-{index} before its removal\n\n{BACK}\n{listing}")
     _verify(repository, dirt, commit, rows, scratch)
     ref = _name(repository, index)
     repository.git.must(*DURABLE, "update-ref", "--create-reflog", ref, commit, "0" * len(commit))

@@ -21,6 +21,7 @@ from schemas.errors import BadInput, NotSo, Unavailable
 from schemas.events import History
 from schemas.text import one_line
 from worker.tools.exclude import FOLDER
+from worker.tools.git import git
 
 _OURS = re.compile(r"wt-([1-9][0-9]{0,3})")
 LOCK_WAIT = 60.0
@@ -80,6 +81,37 @@ class GitWorktrees:
         if made is None:
             raise NotSo(f"{shown(str(path))} was made and is not there", f"See git -C {self.root} worktree list.")
         return made
+
+    def turn_to(self, index: int, branch: str) -> Worktree:
+        """See ``Worktrees.turn_to``. Safe to repeat: a crash leaves the old branch checked out, or the new one."""
+        path = self.path_of(index)
+        if not valid_branch(branch):
+            raise BadInput(f"{one_line(repr(branch))} is not a branch's name", "Correct the name.")
+        with self._alone(index):
+            risk = self.at_risk(index)
+            there = [*risk.uncommitted, *risk.untracked]
+            if there:
+                listed = "\n".join(f"  {name}" for name in there[:20])
+                raise NotSo(
+                    f"pane {index} cannot start a new branch, this would be carried along:\n{listed}",
+                    f"Commit it or take it away (in {path}), then give the task again.",
+                )
+            self.fetch()
+            base = self.repository.base_of(self.default_branch())
+            git(["switch", "--quiet", "--no-track", "-c", self._free_name(branch), base], path)
+            found = self.find(index)
+        if found is None:
+            raise NotSo(f"{shown(str(path))} is not there any more", "Bring it back with `taskmaestro up`.")
+        return found
+
+    def _free_name(self, branch: str) -> str:
+        remote = self.repository.config.remote
+        for number in range(1, 1000):
+            name = branch if number == 1 else f"{branch}-{number}"
+            taken = (f"refs/heads/{name}", f"refs/remotes/{remote}/{name}")
+            if not any(self.repository.git.commit(ref) for ref in taken):
+                return name
+        raise NotSo(f"a thousand branches are called {one_line(branch)}", "Delete those that are merged.")
 
     def _start(self, branch: str, path: Path) -> tuple[str, ...]:
         """Arguments for ``git worktree add``. No tracking: it would write to the shared configuration."""
@@ -227,7 +259,7 @@ class GitWorktrees:
         with self._alone(index):
             note = places.state_folder(self.repository) / f"removing-wt-{index}.json"
             plan = _read_plan(note)
-            entry = self._entry(index, leftover_is_ours=plan is not None)
+            entry = self._entry(index, leftover=plan.get("folder") if plan else None)
             if entry is not None:
                 plan = self._prepare(index, entry, force)
                 # What is left to do is written down before the first thing is removed.
@@ -235,6 +267,7 @@ class GitWorktrees:
             if plan is None:
                 return None
             places.take_away(self.repository, path)
+            _write_plan(note, {**plan, "folder": None})
             self._drop_branch(plan.get("branch"), plan.get("tip"))
             note.unlink(missing_ok=True)
             return plan.get("ref")
@@ -253,7 +286,7 @@ class GitWorktrees:
             ref = recovery.keep_all(self.repository, index, dirt, places.scratch_folder(self.repository))
         elif risk.any and (tip or entry.head):
             ref = self.repository.keep(str(tip or entry.head), f"wt-{index}-{str(tip or entry.head)[:12]}")
-        return {"branch": branch, "tip": tip, "ref": ref}
+        return {"branch": branch, "tip": tip, "ref": ref, "folder": _identity(entry.path)}
 
     def _drop_branch(self, branch: str | None, tip: str | None) -> None:
         """Delete the branch where it still is what was looked at; default branch and branches in use stay."""
@@ -267,10 +300,11 @@ class GitWorktrees:
         if git.run("config", "--local", "--get-regexp", f"^{re.escape(section)}\\.").code == 0:
             git.must("config", "--local", "--remove-section", section)
 
-    def _entry(self, index: int, *, leftover_is_ours: bool = False) -> Entry | None:
+    def _entry(self, index: int, *, leftover: str | None = None) -> Entry | None:
+        """``leftover`` names the folder whose removal was begun: what is left of it holds nothing to lose."""
         path = self.path_of(index)
         entry = places.entry_at(self.repository, path)
-        if entry is None and os.path.lexists(path) and not leftover_is_ours:
+        if entry is None and os.path.lexists(path) and leftover != _identity(path):
             raise NotSo(
                 f"{shown(str(path))} is there, but it is no worktree of {self.root}",
                 "It may hold somebody's work: look at it, then move it elsewhere or delete it.",
@@ -352,7 +386,16 @@ def _read_plan(note: Path) -> dict[str, str | None] | None:
         return None
     except ValueError:
         return None  # the crash came while it was written, so before anything was removed
-    return {key: plan.get(key) for key in ("branch", "tip", "ref")} if isinstance(plan, dict) else None
+    return {key: plan.get(key) for key in ("branch", "tip", "ref", "folder")} if isinstance(plan, dict) else None
+
+
+def _identity(path: Path) -> str | None:
+    """Names this very folder, and no other that takes its place later."""
+    try:
+        info = path.lstat()
+    except FileNotFoundError:
+        return None
+    return f"{info.st_dev}:{info.st_ino}"
 
 
 def _write_plan(note: Path, plan: dict[str, str | None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from schemas.errors import Unavailable
 from schemas.events import PrFacts
 from worker.tools.git import git
 
+_EMAIL = re.compile(r"<([^<>]+)>")
+
 
 def panes_of(layout: Layout, config: Config) -> TmuxPanes:
     """The repository's tmux session, on the user's server or a private socket."""
@@ -33,11 +36,16 @@ def panes_of(layout: Layout, config: Config) -> TmuxPanes:
     )
 
 
+def worktrees_of(layout: Layout, config: Config, forge: Forge) -> GitWorktrees:
+    """The repository's worktrees, against the remote that the forge is behind."""
+    return GitWorktrees(layout.root, config.model_copy(update={"remote": forge.remote_name}))
+
+
 def outside_of(layout: Layout, config: Config) -> Outside:
     """Everything that a conductor of this repository works with."""
     receipts = Receipts(layout.receipts)
     forge = open_forge(config, layout.root)
-    worktrees = GitWorktrees(layout.root, config)
+    worktrees = worktrees_of(layout, config, forge)
     return Outside(
         forge=forge,
         worktrees=worktrees,
@@ -70,13 +78,14 @@ class _Inspector:
         )
 
     def _identities(self, index: int) -> tuple[str, ...]:
-        """The e-mail addresses under which the worker and the conductor commit."""
-        found = []
+        """The e-mail addresses under which the worker and the conductor commit, from configuration and environment."""
+        found: list[str] = []
         for folder in (self._layout.worktree(index), self._layout.root):
-            if folder.is_dir():
-                email = git(["config", "--get", "user.email"], folder, check=False).output.strip()
-                if email and email not in found:
-                    found.append(email)
+            for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
+                said = git(["var", name], folder, check=False).output if folder.is_dir() else ""
+                email = _EMAIL.search(said)
+                if email is not None and email.group(1) not in found:
+                    found.append(email.group(1))
         return tuple(found)
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from conductor.core.state import Fleet
 from conductor.loop.delivery import Deliverer, Place
-from conductor.ports import PaneInfo, Panes
+from conductor.ports import AgentState, PaneInfo, Panes
 from schemas.errors import Fault
-from schemas.events import AgentSeen, Event, PaneDied
+from schemas.events import AgentSeen, Event, LimitOver, PaneDied
 from schemas.pane import Role
 from schemas.text import clean, one_line
 
@@ -49,12 +49,13 @@ class Supervisor:
     ) -> None:
         self._panes = panes
         self._deliverer = deliverer
+        self._limits = deliverer.limits
         self._fleet = fleet
         self._observe = observe
         self._wake = wake
         self._silent_after = silent_after
         self._on_trouble = on_trouble
-        self._queue: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._idle: set[str] = set()
         self._last_output: dict[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="supervise", daemon=True)
@@ -72,7 +73,7 @@ class Supervisor:
         """Look at every pane once: at the start, and when panes were bound anew."""
         for pane in self._fleet().panes.values():
             if pane.pane_id is not None and pane.role is not Role.CONDUCTOR:
-                self._queue.put((pane.pane_id, "look"))
+                self._queue.put(pane.pane_id)
 
     def known_idle(self, pane_id: str) -> bool:
         """The agent was idle when last looked at, and its pane has shown nothing since."""
@@ -83,30 +84,31 @@ class Supervisor:
         match = _RECEIPTS.fullmatch(path.name)
         place = place_in(self._fleet(), int(match.group(1))) if match else None
         if place is not None:
-            self._queue.put((place.pane_id, "look"))
+            self._queue.put(place.pane_id)
 
     def _changed(self, pane_id: str, what: str) -> None:
         if what == "output":
             self._idle.discard(pane_id)
             self._last_output[pane_id] = time.monotonic()
         else:
-            self._queue.put((pane_id, what))
+            self._queue.put(pane_id)
 
     def _run(self) -> None:
         while True:
             try:
-                item = self._queue.get(timeout=self._until_silent())
+                item = self._queue.get(timeout=self._until_due())
             except queue.Empty:
                 self._report_silent()
+                self._end_limits()
                 continue
             if item is None:
                 return
             try:
-                self._handle(item[0])
+                self._handle(item)
             except Fault as fault:
                 self._on_trouble(str(fault))
             except Exception as fault:  # one pane that cannot be looked at must not blind the others
-                self._on_trouble(f"pane {item[0]}: {type(fault).__name__}: {one_line(str(fault), 500)}")
+                self._on_trouble(f"pane {item}: {type(fault).__name__}: {one_line(str(fault), 500)}")
 
     def _handle(self, pane_id: str) -> None:
         place = self._place(pane_id)
@@ -118,7 +120,7 @@ class Supervisor:
         if info is None or info.dead:
             self._lost(place, info)
             return
-        state = self._deliverer.state_of(place)
+        state = self._state(place)
         if state.name == "gone":
             self._lost(place, self._panes.info(pane_id))
             return
@@ -133,6 +135,15 @@ class Supervisor:
             )
         if state.name == "idle":
             self._wake(place.index)
+
+    def _state(self, place: Place) -> AgentState:
+        """The agent's state; a limit whose time is past is none any more, although it still stands there."""
+        state = self._deliverer.state_of(place)
+        if state.name != "limit":
+            self._limits.gone(place.index)
+            return state
+        holds = self._limits.seen(place.index, state.detail, datetime.now(UTC))
+        return state if holds else AgentState("idle")
 
     def _lost(self, place: Place, info: PaneInfo | None) -> None:
         self._idle.discard(place.pane_id)
@@ -158,6 +169,16 @@ class Supervisor:
                 continue
             found.append((place, self._last_output.get(place.pane_id, time.monotonic()) + self._silent_after))
         return found
+
+    def _until_due(self) -> float | None:
+        dues = [due for due in (self._until_silent(), self._limits.until_next(datetime.now(UTC))) if due is not None]
+        return min(dues) if dues else None
+
+    def _end_limits(self) -> None:
+        """A usage limit that is over by its own words: the work goes on."""
+        for index in self._limits.ended(datetime.now(UTC)):
+            self._observe(LimitOver(pane=index, at=datetime.now(UTC)))
+            self._wake(index)
 
     def _until_silent(self) -> float | None:
         dues = [due for _, due in self._busy()]

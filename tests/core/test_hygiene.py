@@ -51,9 +51,7 @@ def test_a_committed_file_of_ours_blocks(path: str) -> None:
     assert found[0].blocking
 
 
-@pytest.mark.parametrize(
-    "path", ["docs/TASK.md", "RESULT.json.bak", ".taskmaestro/config.toml", "x/.taskmaestro/y"]
-)
+@pytest.mark.parametrize("path", ["docs/TASK.md", "RESULT.json.bak", ".taskmaestro/config.toml", "x/.taskmaestro/y"])
 def test_other_files_and_shared_settings_do_not(path: str) -> None:
     assert hygiene_findings(history(), split_asked=False, committed_files=(path,)) == ()
 

@@ -57,9 +57,7 @@ def running(marker: str) -> list[psutil.Process]:
 def test_checks_run_on_the_head_in_a_checkout_with_its_base_and_no_worktree_of_ours(
     make_stage: MakeStage,
 ) -> None:
-    stage = make_stage(
-        checks={"where": sh("pwd; git rev-parse HEAD; git rev-parse origin/main; cat feature.txt")}
-    )
+    stage = make_stage(checks={"where": sh("pwd; git rev-parse HEAD; git rev-parse origin/main; cat feature.txt")})
     opened = stage.open("feature")
     done = settled(stage, opened.number)
     assert done.state is CheckState.PASSED
@@ -158,9 +156,7 @@ def test_the_memory_of_a_log_is_bounded(tmp_path: Path) -> None:
 
 
 def test_a_failing_log_shows_its_last_forty_lines_without_control_characters(make_stage: MakeStage) -> None:
-    stage = make_stage(
-        checks={"bad": sh("seq 1 100; printf '\\033[31mred\\033[0m\\r\\n\\007end\\n'; exit 1")}
-    )
+    stage = make_stage(checks={"bad": sh("seq 1 100; printf '\\033[31mred\\033[0m\\r\\n\\007end\\n'; exit 1")})
     done = settled(stage, stage.open("feature").number)
     lines = done.failing[0].tail.splitlines()
     assert len(lines) == 40
@@ -177,9 +173,7 @@ def test_a_failing_log_shows_its_last_forty_lines_without_control_characters(mak
         (sh("exit 7"), ""),
     ],
 )
-def test_a_check_that_cannot_run_or_crashes_says_why(
-    make_stage: MakeStage, argv: tuple[str, ...], said: str
-) -> None:
+def test_a_check_that_cannot_run_or_crashes_says_why(make_stage: MakeStage, argv: tuple[str, ...], said: str) -> None:
     stage = make_stage(checks={"broken": argv})
     done = settled(stage, stage.open("feature").number)
     assert done.state is CheckState.FAILED
@@ -205,9 +199,7 @@ def test_closing_a_pull_request_ends_its_checks(make_stage: MakeStage) -> None:
     assert stage.forge.checks([number])[number].state is CheckState.NONE
 
 
-def test_a_killed_runner_is_taken_over_and_what_it_left_is_ended(
-    make_stage: MakeStage, tmp_path: Path
-) -> None:
+def test_a_killed_runner_is_taken_over_and_what_it_left_is_ended(make_stage: MakeStage, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     stage = make_stage(checks={"waits": sh(f"test -f '{gate}' || exec sleep 983.75")})
     number = stage.open("feature").number
@@ -245,9 +237,7 @@ def test_a_runner_that_is_asked_to_end_gives_its_run_back(make_stage: MakeStage,
     assert settled(stage, number).state is CheckState.PASSED
 
 
-def test_checks_go_on_when_the_program_that_asked_for_them_ends(
-    make_stage: MakeStage, tmp_path: Path
-) -> None:
+def test_checks_go_on_when_the_program_that_asked_for_them_ends(make_stage: MakeStage, tmp_path: Path) -> None:
     stage = make_stage(checks={"slow": sh("sleep 0.5; echo done")})
     stage.push("feature")
     script = (
@@ -273,9 +263,7 @@ def test_checks_go_on_when_the_program_that_asked_for_them_ends(
     assert isinstance(forge, LocalForge)
 
     def passed() -> bool:
-        with (
-            forge._store.read() as connection
-        ):  # read without asking for checks, which would start a runner itself
+        with forge._store.read() as connection:  # read without asking for checks, which would start a runner itself
             rows = connection.execute("SELECT state FROM results").fetchall()
         return [row["state"] for row in rows] == ["passed"]
 
@@ -307,9 +295,7 @@ def test_one_run_for_a_head_however_many_ask(make_stage: MakeStage) -> None:
     stage = make_stage(checks={"one": sh("sleep 0.3; echo ran")})
     number = stage.open("feature").number
     others = [
-        LocalForge.create_or_open(
-            stage.root, LocalForgeConfig(checks={"one": sh("sleep 0.3; echo ran")}), "conductor"
-        )
+        LocalForge.create_or_open(stage.root, LocalForgeConfig(checks={"one": sh("sleep 0.3; echo ran")}), "conductor")
         for _ in range(3)
     ]
     deadline = time.monotonic() + 20
@@ -332,9 +318,7 @@ def test_a_changed_configuration_runs_the_new_checks_of_the_same_head(make_stage
     changed.close()
 
 
-def test_checks_are_run_again_on_demand_and_only_the_last_run_counts(
-    make_stage: MakeStage, tmp_path: Path
-) -> None:
+def test_checks_are_run_again_on_demand_and_only_the_last_run_counts(make_stage: MakeStage, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     stage = make_stage(checks={"flaky": ("test", "-f", str(gate))})
     number = stage.open("feature").number
@@ -376,9 +360,7 @@ def test_a_log_that_cannot_be_written_is_said_and_the_result_still_counts(tmp_pa
     assert log.tail() == "some words"
 
 
-def test_git_variables_of_a_hook_do_not_lead_astray(
-    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_git_variables_of_a_hook_do_not_lead_astray(make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = make_stage(checks={"unit": sh("git rev-parse HEAD")})
     stage.push("feature")
     monkeypatch.setenv("GIT_DIR", "/nonexistent")

@@ -185,9 +185,7 @@ def test_conflicting_and_draft_pull_requests_are_not_merged(make_stage: MakeStag
     assert stage.forge.pull_request(number).state == "open"
 
 
-def test_a_base_that_moves_during_a_merge_undoes_it(
-    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_base_that_moves_during_a_merge_undoes_it(make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = make_stage()
     number = stage.open("feature").number
     made = module.commit_tree
@@ -204,9 +202,7 @@ def test_a_base_that_moves_during_a_merge_undoes_it(
     assert "feature.txt" not in git(bare(stage), "ls-tree", "--name-only", "main")
 
 
-def test_a_head_that_moves_during_a_merge_stops_it(
-    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_head_that_moves_during_a_merge_stops_it(make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = make_stage()
     number = stage.open("feature").number
     made = module.commit_tree
@@ -225,9 +221,7 @@ def test_a_head_that_moves_during_a_merge_stops_it(
     "name",
     ["../../escape", "a/../b", "-x", "a b", "a\nb", "a.lock", ".hidden", "a//b", "@", "", "a\x1b[31m", "x~1"],
 )
-def test_what_git_takes_for_no_branch_is_refused_before_it_becomes_a_path(
-    make_stage: MakeStage, name: str
-) -> None:
+def test_what_git_takes_for_no_branch_is_refused_before_it_becomes_a_path(make_stage: MakeStage, name: str) -> None:
     stage = make_stage()
     with pytest.raises(BadInput, match="branch"):
         stage.forge.create_pull_request(branch=name, base="main", title="T", body="", draft=False)
@@ -380,9 +374,7 @@ def test_an_issue_and_a_pull_request_never_share_a_number(make_stage: MakeStage)
         stage.forge.pull_request(issue.number)
 
 
-def test_reading_heads_of_many_starts_no_process(
-    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_heads_of_many_starts_no_process(make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = make_stage()
     numbers = [stage.open(f"feature-{n}").number for n in range(5)]
     wait_until(lambda: len(stage.forge.pull_requests()) == 5, 5, "all to be seen")

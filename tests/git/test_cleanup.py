@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conductor.git import places, recovery
+from conductor.git.repository import Repository
 from conductor.git.worktrees import GitWorktrees
 from conductor.ports import AtRisk, Worktree
 from schemas.config import Config
@@ -67,17 +68,32 @@ def test_files_that_are_hidden_from_status_are_seen(worktrees: GitWorktrees, wt:
     assert worktrees.at_risk(1).uncommitted == (".M README.md",)
 
 
-def test_a_users_setting_that_hides_untracked_files_is_overruled(
-    worktrees: GitWorktrees, wt: Worktree
+def test_a_change_within_the_tick_of_the_indexs_writing_is_seen(
+    repo: Path, worktrees: GitWorktrees, wt: Worktree
 ) -> None:
+    git(wt.path, "config", "core.trustctime", "false")
+    git(wt.path, "config", "core.checkStat", "minimal")
+    file, index, tick = (
+        wt.path / "README.md",
+        repo / ".git" / "worktrees" / "wt-1" / "index",
+        (10**18, 10**18),
+    )
+    size = file.stat().st_size
+    os.utime(file, ns=tick)
+    git(wt.path, "update-index", "--refresh")
+    os.utime(index, ns=tick)
+    file.write_text("x" * size)
+    os.utime(file, ns=tick)
+    assert worktrees.at_risk(1).uncommitted == (".M README.md",)
+
+
+def test_a_users_setting_that_hides_untracked_files_is_overruled(worktrees: GitWorktrees, wt: Worktree) -> None:
     git(wt.path, "config", "status.showUntrackedFiles", "no")
     (wt.path / "new.txt").write_text("x")
     assert worktrees.at_risk(1).untracked == ("new.txt",)
 
 
-def test_precious_ignored_files_are_listed_also_inside_ignored_folders(
-    repo: Path, worktrees: GitWorktrees
-) -> None:
+def test_precious_ignored_files_are_listed_also_inside_ignored_folders(repo: Path, worktrees: GitWorktrees) -> None:
     commit_file(repo, ".gitignore", ".env*\nbuild/\nnode_modules/\n*.log\n")
     git(repo, "push", "-q", "origin", "main")
     wt = worktrees.add(1, "x")
@@ -160,9 +176,7 @@ def test_a_stash_made_on_the_branch_is_listed_and_others_are_not(
 # --- unpushed, merged ---
 
 
-def test_unpushed_commits_are_listed_until_they_are_pushed(
-    repo: Path, worktrees: GitWorktrees, wt: Worktree
-) -> None:
+def test_unpushed_commits_are_listed_until_they_are_pushed(repo: Path, worktrees: GitWorktrees, wt: Worktree) -> None:
     sha = commit_file(wt.path, "w.txt", "w", "Work \x1b[31m on it")
     assert worktrees.at_risk(1).unpushed == (f"tm/one: {sha[:12]} Work [31m on it",)
     refused(worktrees, "not pushed", sha[:12])
@@ -181,9 +195,7 @@ def test_a_remote_branch_that_was_deleted_there_does_not_count_as_pushed(
     assert len(worktrees.at_risk(1).unpushed) == 1
 
 
-def test_offline_the_last_known_remote_branches_count(
-    remote: Path, worktrees: GitWorktrees, wt: Worktree
-) -> None:
+def test_offline_the_last_known_remote_branches_count(remote: Path, worktrees: GitWorktrees, wt: Worktree) -> None:
     commit_file(wt.path, "w.txt", "w")
     git(wt.path, "push", "-q", "origin", "tm/one")
     remote.rename(remote.with_name("gone"))
@@ -229,6 +241,23 @@ def test_squashed_or_rebased_work_counts_as_merged_though_the_base_moved_on(
     assert git(repo, "branch", "--list", "tm/one") == ""
 
 
+def test_a_squash_beside_a_change_of_the_base_counts_as_merged(
+    repo: Path, remote: Path, tmp_path: Path, worktrees: GitWorktrees
+) -> None:
+    lines = [f"{n}\n" for n in range(9)]
+    commit_file(repo, "w.txt", "".join(lines))
+    git(repo, "push", "-q", "origin", "main")
+    wt = worktrees.add(1, "tm/one")
+    commit_file(wt.path, "w.txt", "".join(["mine\n", *lines[1:]]))
+    git(wt.path, "push", "-q", "origin", "tm/one")
+    other = clone(remote, tmp_path / "forge")
+    commit_file(other, "w.txt", "".join([*lines[:2], "base\n", *lines[3:]]))
+    git(other, "merge", "-q", "--squash", "origin/tm/one")
+    git(other, "commit", "-q", "-m", "Squashed (#1)")
+    git(other, "push", "-q", "origin", "main", ":tm/one")
+    assert worktrees.at_risk(1) == AtRisk()
+
+
 def test_work_on_top_of_what_was_squashed_is_still_at_risk(
     remote: Path, tmp_path: Path, worktrees: GitWorktrees, wt: Worktree
 ) -> None:
@@ -240,9 +269,11 @@ def test_work_on_top_of_what_was_squashed_is_still_at_risk(
     assert [line.split()[1] for line in worktrees.at_risk(1).unpushed] == [late[:12]]
 
 
-def test_work_that_undoes_itself_is_not_taken_for_merged(worktrees: GitWorktrees, wt: Worktree) -> None:
+def test_work_that_undoes_itself_is_not_taken_for_merged(repo: Path, worktrees: GitWorktrees, wt: Worktree) -> None:
     commit_file(wt.path, "w.txt", "w")
     git(wt.path, "revert", "--no-edit", "HEAD")
+    commit_file(repo, "base.txt", "x")
+    git(repo, "push", "-q", "origin", "main")
     assert len(worktrees.at_risk(1).unpushed) == 2
 
 
@@ -263,9 +294,7 @@ def test_a_detached_head_is_at_risk_and_kept(repo: Path, worktrees: GitWorktrees
     ref = worktrees.remove(1, force=True)
     assert ref
     assert git(repo, "rev-parse", f"{ref}^1") == sha
-    assert git(repo, "branch", "--list", "tm/one") != "", (
-        "a branch that it was not on is not its own to delete"
-    )
+    assert git(repo, "branch", "--list", "tm/one") != "", "a branch that it was not on is not its own to delete"
 
 
 # --- force ---
@@ -296,7 +325,7 @@ def test_force_keeps_everything_and_says_where(repo: Path, worktrees: GitWorktre
     assert (rescued / "w.txt").read_text() == "on disk"
     assert (rescued / ".env").read_text() == "KEY=1"
     assert (rescued / 'dir \n"q" ä' / "-x\t\\.bin").read_bytes() == bytes(range(256))
-    assert os.readlink(rescued / "link") == "/nowhere\nat all"
+    assert str((rescued / "link").readlink()) == "/nowhere\nat all"
     assert os.access(rescued / "run.sh", os.X_OK)
     assert not (rescued / "README.md").exists()
     assert not wt.path.exists()
@@ -346,9 +375,7 @@ def test_a_missing_git_identity_does_not_stop_it(
     assert worktrees.remove(1, force=True)
 
 
-def test_a_file_that_took_a_folders_place_and_the_other_way_round(
-    repo: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_file_that_took_a_folders_place_and_the_other_way_round(repo: Path, worktrees: GitWorktrees) -> None:
     commit_file(repo, "a", "file")
     commit_file(repo, "d/x", "inner")
     git(repo, "push", "-q", "origin", "main")
@@ -518,14 +545,61 @@ def test_a_crash_between_any_two_steps_leaves_it_repeatable(
     assert not list((worktrees.root / ".taskmaestro" / "state").glob("removing-*"))
 
 
-def test_a_folder_that_was_removed_only_in_part_is_finished(
-    worktrees: GitWorktrees, wt: Worktree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_folder_is_removed_too(worktrees: GitWorktrees, wt: Worktree) -> None:
     (wt.path / "read only").mkdir()
     (wt.path / "read only" / "x").write_text("x")
     (wt.path / "read only").chmod(0o500)
     assert worktrees.remove(1, force=True)
     assert not wt.path.exists()
+
+
+def test_a_folder_that_git_removed_only_in_part_is_finished(
+    worktrees: GitWorktrees, wt: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wt.path / "new.txt").write_text("x")
+
+    def partly(repository: Repository, path: Path) -> None:
+        # What git leaves where it could not delete a file: its record is gone, the folder is there.
+        path.rename(path.with_name("aside"))
+        places.forget(repository, path)
+        path.with_name("aside").rename(path)
+        raise NotSo("cannot be deleted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(places, "take_away", partly)
+        with pytest.raises(NotSo, match="cannot be deleted"):
+            worktrees.remove(1, force=True)
+    assert (wt.path / "new.txt").exists()
+    assert worktrees.remove(1, force=True)
+    assert not wt.path.exists()
+
+
+def test_another_folder_in_its_place_is_not_taken_for_the_rest_of_it(
+    worktrees: GitWorktrees, wt: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wt.path / "new.txt").write_text("x")
+
+    def stop(*_: object) -> None:
+        raise NotSo("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GitWorktrees, "_drop_branch", stop)
+        with pytest.raises(NotSo, match="stopped"):
+            worktrees.remove(1, force=True)
+    wt.path.mkdir()
+    (wt.path / "notes.txt").write_text("somebody's")
+    with pytest.raises(NotSo, match="no worktree of"):
+        worktrees.remove(1, force=True)
+    assert (wt.path / "notes.txt").exists()
+
+
+def test_a_branch_without_commits_is_kept_too(repo: Path, worktrees: GitWorktrees, wt: Worktree) -> None:
+    git(wt.path, "switch", "-q", "--orphan", "fresh")
+    (wt.path / "first.txt").write_text("first")
+    git(wt.path, "add", "first.txt")
+    ref = worktrees.remove(1, force=True)
+    assert ref
+    assert blob(repo, ref, "first.txt") == "first"
 
 
 def test_a_worktree_whose_folder_is_gone_is_cleaned_up_by_its_commits(

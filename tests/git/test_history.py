@@ -86,9 +86,7 @@ def test_a_lost_commit_of_somebody_else_is_told_without_control_characters(
     git(repo, "reset", "-q", "--hard", branch)
     commit_file(repo, "mine.txt", "x")
     found = moved(worktrees, theirs, repo)
-    assert found.foreign_lost == (
-        f"{theirs[:12]} Col[31mleague <colleague@example.invalid> Theirs theirs.txt",
-    )
+    assert found.foreign_lost == (f"{theirs[:12]} Col[31mleague <colleague@example.invalid> Theirs theirs.txt",)
 
 
 def test_my_own_lost_commit_and_one_that_i_committed_for_somebody_are_not_foreign(
@@ -120,9 +118,7 @@ def test_a_foreign_commit_that_was_rebased_or_changed_is_not_lost(
     assert moved(worktrees, theirs, repo).foreign_lost == ()
 
 
-def test_a_foreign_commit_that_landed_on_the_base_is_not_lost(
-    repo: Path, branch: str, worktrees: GitWorktrees
-) -> None:
+def test_a_foreign_commit_that_landed_on_the_base_is_not_lost(repo: Path, branch: str, worktrees: GitWorktrees) -> None:
     theirs = foreign(repo, "theirs.txt", "work\n")
     git(repo, "switch", "-q", "main")
     commit_file(repo, "before.txt", "x")

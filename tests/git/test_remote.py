@@ -21,9 +21,7 @@ def pushed(remote: Path, folder: Path, branch: str = "side") -> str:
     return sha
 
 
-def test_the_head_of_a_branch_is_exactly_that_branchs(
-    repo: Path, remote: Path, worktrees: GitWorktrees
-) -> None:
+def test_the_head_of_a_branch_is_exactly_that_branchs(repo: Path, remote: Path, worktrees: GitWorktrees) -> None:
     git(repo, "push", "-q", "origin", "main:refs/heads/x/main", "main:refs/odd/refs/heads/lone")
     assert worktrees.remote_head("main") == git(repo, "rev-parse", "main")
     assert worktrees.remote_head("x/main") == git(repo, "rev-parse", "main")
@@ -55,9 +53,7 @@ def test_packed_refs_of_a_folder_are_found_too(repo: Path, remote: Path, worktre
 
 
 @pytest.mark.parametrize("form", ["file://{}", "{}/", "../remote.git"])
-def test_other_ways_to_write_the_folder_work(
-    form: str, repo: Path, remote: Path, worktrees: GitWorktrees
-) -> None:
+def test_other_ways_to_write_the_folder_work(form: str, repo: Path, remote: Path, worktrees: GitWorktrees) -> None:
     assert worktrees.remote_head("main")
     git(repo, "remote", "set-url", "origin", form.format(remote))
     assert worktrees.remote_head("main") == git(repo, "rev-parse", "main")

@@ -25,9 +25,7 @@ def test_it_is_the_commit_and_made_anew_each_time(repo: Path, worktrees: GitWork
     assert worktrees.all() == []
 
 
-def test_a_commit_that_is_only_on_the_remote_is_fetched(
-    remote: Path, tmp_path: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_commit_that_is_only_on_the_remote_is_fetched(remote: Path, tmp_path: Path, worktrees: GitWorktrees) -> None:
     sha = pushed(remote, tmp_path / "other")
     assert git(worktrees.scratch(sha, "n"), "rev-parse", "HEAD") == sha
     with pytest.raises(NotSo):
@@ -47,9 +45,7 @@ def test_no_hook_and_no_filter_runs(repo: Path, tmp_path: Path, worktrees: GitWo
     assert not ran.exists()
 
 
-def test_dropping_removes_it_whatever_lies_there_and_may_be_repeated(
-    repo: Path, worktrees: GitWorktrees
-) -> None:
+def test_dropping_removes_it_whatever_lies_there_and_may_be_repeated(repo: Path, worktrees: GitWorktrees) -> None:
     path = worktrees.scratch(git(repo, "rev-parse", "HEAD"), "n")
     (path / "new.txt").write_text("x")
     git(repo, "worktree", "lock", str(path))

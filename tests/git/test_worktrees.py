@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from conductor.git import places
@@ -15,7 +16,6 @@ from conductor.git.worktrees import GitWorktrees
 from schemas.config import Config
 from schemas.errors import BadInput, NotSo, StillPending, Unavailable
 from tests.support.repos import clone, commit_file, git, make_remote, make_repository
-from tests.support.waiting import wait_until
 
 
 def test_a_worktree_starts_from_what_somebody_has_just_pushed(
@@ -30,9 +30,7 @@ def test_a_worktree_starts_from_what_somebody_has_just_pushed(
     assert (made.path / "new.txt").read_text() == "new"
 
 
-def test_it_works_offline_from_what_was_fetched_last(
-    repo: Path, remote: Path, worktrees: GitWorktrees
-) -> None:
+def test_it_works_offline_from_what_was_fetched_last(repo: Path, remote: Path, worktrees: GitWorktrees) -> None:
     remote.rename(remote.with_name("gone.git"))
     told = worktrees.fetch()
     assert told is not None
@@ -56,9 +54,7 @@ def test_adding_again_answers_the_same_worktree(worktrees: GitWorktrees) -> None
     assert (first.path / "work.txt").read_text() == "mine"
 
 
-def test_all_lists_ours_by_index_and_nobody_elses(
-    repo: Path, tmp_path: Path, worktrees: GitWorktrees
-) -> None:
+def test_all_lists_ours_by_index_and_nobody_elses(repo: Path, tmp_path: Path, worktrees: GitWorktrees) -> None:
     git(repo, "worktree", "add", "-q", "-b", "theirs", str(tmp_path / "wt-7"))
     worktrees.add(10, "ten")
     worktrees.add(2, "two")
@@ -153,6 +149,10 @@ def test_variables_of_a_surrounding_git_process_do_not_lead_elsewhere(
     worktrees = GitWorktrees(repo, Config())
     assert worktrees.add(1, "x").path.is_relative_to(os.path.realpath(repo))
     assert not worktrees.at_risk(1).any
+    for name in ("GIT_DIR", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name)
+    assert git(repo, "branch", "--list", "x") != ""
+    assert git(other, "branch", "--list", "x") == ""
 
 
 def test_without_git_it_says_what_is_missing(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,9 +164,7 @@ def test_without_git_it_says_what_is_missing(repo: Path, monkeypatch: pytest.Mon
 # --- branches ---
 
 
-@pytest.mark.parametrize(
-    "name", ["-x", "a b", "a..b", "a.lock", "", "HEAD", "a/", "/a", "a//b", "a~1", "a\nb"]
-)
+@pytest.mark.parametrize("name", ["-x", "a b", "a..b", "a.lock", "", "HEAD", "a/", "/a", "a//b", "a~1", "a\nb"])
 def test_a_branch_name_that_git_refuses_is_refused_here(name: str, worktrees: GitWorktrees) -> None:
     with pytest.raises(BadInput, match="not a branch's name"):
         worktrees.add(1, name)
@@ -194,9 +192,7 @@ def test_an_old_branch_without_work_of_its_own_starts_afresh(repo: Path, worktre
     assert worktrees.add(1, "tm/one").head == newest
 
 
-def test_a_branch_that_is_only_on_the_remote_is_taken_up(
-    remote: Path, tmp_path: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_branch_that_is_only_on_the_remote_is_taken_up(remote: Path, tmp_path: Path, worktrees: GitWorktrees) -> None:
     other = clone(remote, tmp_path / "other")
     git(other, "switch", "-q", "-c", "tm/one")
     head = commit_file(other, "w.txt", "w")
@@ -205,9 +201,7 @@ def test_a_branch_that_is_only_on_the_remote_is_taken_up(
     assert (made.branch, made.head) == ("tm/one", head)
 
 
-def test_a_branch_checked_out_elsewhere_is_refused_with_the_place(
-    repo: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_branch_checked_out_elsewhere_is_refused_with_the_place(repo: Path, worktrees: GitWorktrees) -> None:
     git(repo, "switch", "-q", "-c", "tm/one")
     with pytest.raises(NotSo, match="checked out in") as fault:
         worktrees.add(1, "tm/one")
@@ -267,7 +261,7 @@ def test_a_locked_worktree_is_explained(repo: Path, worktrees: GitWorktrees) -> 
     made = worktrees.add(1, "x")
     git(repo, "worktree", "lock", "--reason", "on a stick", str(made.path))
     places.delete(made.path)
-    with pytest.raises(NotSo, match="locked.*on a stick") as fault:
+    with pytest.raises(NotSo, match=r"locked \(on a stick\)") as fault:
         worktrees.add(1, "x")
     assert "git worktree unlock" in fault.value.hint
 
@@ -295,9 +289,7 @@ def test_a_failing_post_checkout_hook_does_not_lose_the_worktree(repo: Path, wor
     assert worktrees.add(1, "x").branch == "x"
 
 
-def test_a_content_filter_that_does_not_run_is_named_and_leaves_nothing(
-    repo: Path, worktrees: GitWorktrees
-) -> None:
+def test_a_content_filter_that_does_not_run_is_named_and_leaves_nothing(repo: Path, worktrees: GitWorktrees) -> None:
     commit_file(repo, ".gitattributes", "*.bin filter=lfs\n")
     commit_file(repo, "a.bin", "pointer")
     git(repo, "push", "-q", "origin", "main")
@@ -325,34 +317,49 @@ print(GitWorktrees(Path(sys.argv[1]), Config()).add(int(sys.argv[2]), "tm/" + sy
 
 def test_processes_that_add_at_once_all_get_theirs(repo: Path, worktrees: GitWorktrees) -> None:
     root = Path(__file__).parents[2]
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", ADD, str(repo), number],
-            cwd=root,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )  # fmt: skip
-        for number in ("1", "2", "3", "3")
-    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-c", ADD, str(repo)]
+    started = [subprocess.Popen([*command, number], cwd=root, **pipes) for number in ("1", "2", "3", "3")]
     answers = [process.communicate(timeout=60) for process in started]
     assert [out.strip() for out, _ in answers] == ["tm/1", "tm/2", "tm/3", "tm/3"], answers
     assert [found.index for found in worktrees.all()] == [1, 2, 3]
 
 
-def test_a_lock_of_another_git_process_is_waited_for(repo: Path, worktrees: GitWorktrees) -> None:
+def test_a_lock_of_another_git_process_is_waited_for(
+    repo: Path, worktrees: GitWorktrees, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lock = repo / ".git" / "refs" / "heads" / "x.lock"
     lock.write_text("")
-    worker = subprocess.Popen(
-        [sys.executable, "-c", ADD.replace('"tm/" + sys.argv[2]', '"x"'), str(repo), "1"],
-        cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    wait_until(
-        (worktrees.root / ".taskmaestro" / "state" / "wt-1.lock").exists, what="the other process to start"
-    )
-    assert worker.poll() is None
+    waited: list[float] = []
+
+    def other_ends(seconds: float) -> None:
+        waited.append(seconds)
+        lock.unlink()
+
+    monkeypatch.setattr("conductor.git.run.sleep", other_ends)
+    assert worktrees.add(1, "x").branch == "x"
+    assert len(waited) == 1
+
+
+def test_a_lock_that_stays_is_explained_after_a_bounded_wait(
+    repo: Path, worktrees: GitWorktrees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = repo / ".git" / "refs" / "heads" / "x.lock"
+    lock.write_text("")
+    monkeypatch.setattr("conductor.git.run.LOCK_WAIT", 0.1)
+    with pytest.raises(Unavailable, match="another git process holds a lock") as fault:
+        worktrees.add(1, "x")
+    assert "delete the .lock file" in fault.value.hint
     lock.unlink()
-    assert worker.communicate(timeout=60)[0].strip() == "x"
+    assert worktrees.add(1, "x").branch == "x"
+
+
+def test_a_command_that_hangs_is_ended_with_all_its_children(repo: Path, worktrees: GitWorktrees) -> None:
+    git(repo, "config", "alias.hang", "!sleep 54321")
+    with pytest.raises(Unavailable, match=r"did not end within 0\.3 s"):
+        worktrees.repository.git.run("hang", timeout=0.3)
+    left = [process for process in psutil.process_iter(["cmdline"]) if "54321" in (process.info["cmdline"] or [])]
+    assert not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_a_worktree_on_which_another_process_works_is_not_touched(

@@ -16,9 +16,7 @@ from conductor.ports import Launch, Screen
 from schemas.config import AgentConfig, Config
 from schemas.errors import BadInput, Unavailable
 
-LAUNCH = Launch(
-    1, Path("/w"), Path("/p"), ("hook",), first_prompt="[msg 1] go [end 1]", extra_args=("--extra",)
-)
+LAUNCH = Launch(1, Path("/w"), Path("/p"), ("hook",), first_prompt="[msg 1] go [end 1]", extra_args=("--extra",))
 
 
 def config(**entries: AgentConfig) -> Config:
@@ -114,9 +112,7 @@ SCRIPTED = [
 
 
 @pytest.mark.parametrize(("lines", "title", "state", "composer"), SCRIPTED)
-def test_the_scripted_agent_s_screen(
-    lines: tuple[str, ...], title: str, state: str, composer: str | None
-) -> None:
+def test_the_scripted_agent_s_screen(lines: tuple[str, ...], title: str, state: str, composer: str | None) -> None:
     kind = ScriptedAgent(AgentConfig())
     screen = Screen(lines, title)
     assert kind.classify(screen).name == state

@@ -124,9 +124,7 @@ def test_an_agent_that_shows_nothing_gets_no_enter(bench: Bench) -> None:
     ("ways", "state"),
     [({"trust": True}, "trust"), ({"busy": True}, "busy"), ({"title": "no ", "busy": True}, "busy")],
 )
-def test_nothing_is_typed_into_an_agent_that_is_not_idle(
-    bench: Bench, ways: dict[str, Any], state: str
-) -> None:
+def test_nothing_is_typed_into_an_agent_that_is_not_idle(bench: Bench, ways: dict[str, Any], state: str) -> None:
     pane_id = bench.agent_up(state=state, **ways)
     done = deliver(bench, pane_id, known_idle=True)
     assert done.outcome == "queued"
@@ -137,7 +135,7 @@ def test_nothing_is_typed_into_an_agent_that_is_not_idle(
 def test_nothing_is_typed_into_a_screen_that_is_not_understood(bench: Bench, tmp_path: Path) -> None:
     spec = bench.spec(1)
     pane_id = bench.up(type(spec)(1, "worker", "x", tmp_path, ("sh", "-c", "echo hello; cat > typed")))[1]
-    wait_until(lambda: "hello" in bench.panes.screen(pane_id).lines)
+    wait_until(lambda: "hello" in bench.panes.screen(pane_id).lines and (tmp_path / "typed").exists())
     done = deliver(bench, pane_id)
     assert done.outcome == "queued"
     assert "unknown" in done.evidence
@@ -162,6 +160,21 @@ def test_copy_mode_and_other_modes_are_left_first(bench: Bench, mode: tuple[str,
     bench.tmux(mode[0], *mode[1:], "-t", pane_id)
     assert bench.panes.info(pane_id).in_mode  # type: ignore[union-attr]
     assert deliver(bench, pane_id).outcome == "delivered"
+    assert submitted(bench) == [PROMPT.line]
+
+
+def test_copy_mode_that_a_person_enters_after_the_paste_is_left_before_enter(bench: Bench) -> None:
+    pane_id = bench.agent_up()
+
+    def person() -> None:
+        wait_until(lambda: pastes(bench) == 1)
+        bench.panes.tmux.run("copy-mode", "-t", pane_id)
+
+    thread = threading.Thread(target=person)
+    thread.start()
+    done = deliver(bench, pane_id)
+    thread.join()
+    assert done.outcome == "delivered"
     assert submitted(bench) == [PROMPT.line]
 
 
@@ -232,9 +245,7 @@ def test_two_deliveries_to_one_pane_do_not_mix(bench: Bench) -> None:
 
     def send(number: int) -> None:
         prompt = Prompt(str(number), f"task {number}")
-        outcomes.append(
-            wait_until(lambda: (d := deliver(bench, pane_id, prompt)).outcome == "delivered" and d).outcome
-        )
+        outcomes.append(wait_until(lambda: (d := deliver(bench, pane_id, prompt)).outcome == "delivered" and d).outcome)
 
     threads = [threading.Thread(target=send, args=(number,)) for number in (1, 2, 3)]
     for thread in threads:
@@ -324,9 +335,7 @@ def test_a_pane_that_is_gone_was_never_typed_into(bench: Bench) -> None:
     assert bench.panes.find_delivery(pane_id, PROMPT, bench.agent) is None
 
 
-def test_a_known_idle_agent_is_pasted_to_within_milliseconds(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_known_idle_agent_is_pasted_to_within_milliseconds(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     pane_id = bench.agent_up(work=0.01)
     taken: list[float] = []
     began = 0.0

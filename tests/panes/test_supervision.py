@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -100,6 +101,14 @@ def test_a_pane_that_was_started_again_can_be_told_as_dead_again(bench: Bench, h
         wait_until(lambda: bench.panes.state_of(pane_id, bench.agent).name == "idle")
 
 
+def test_a_program_that_is_replaced_on_purpose_is_not_told_as_dead(bench: Bench, heard: Heard) -> None:
+    pane_id = bench.agent_up(ignores_hangup=True)
+    bench.panes.watch(heard)
+    bench.panes.start(pane_id, bench.spec(1))
+    wait_until(lambda: "quiet" in heard.of(pane_id))
+    assert "dead" not in heard.of(pane_id)
+
+
 @pytest.mark.parametrize("how", ["kill-pane", "kill-window", "kill-session"])
 def test_a_pane_that_the_user_closed_is_told_as_gone(bench: Bench, heard: Heard, how: str) -> None:
     ids = bench.up(bench.spec(1), bench.spec(2))
@@ -128,9 +137,15 @@ def test_a_killed_server_means_gone_for_all(bench: Bench, heard: Heard) -> None:
     assert bench.panes.state_of(ids[1], bench.agent).name == "gone"
 
 
-def test_after_a_killed_server_the_session_can_be_made_again_and_is_watched(
-    bench: Bench, heard: Heard
-) -> None:
+def test_a_server_that_died_without_a_word_means_gone_too(bench: Bench, heard: Heard) -> None:
+    pane_id = bench.agent_up()
+    bench.panes.watch(heard)
+    wait_until(lambda: heard.of(pane_id) == ["quiet"])
+    os.kill(int(bench.tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
+    wait_until(lambda: heard.of(pane_id)[-1:] == ["gone"])
+
+
+def test_after_a_killed_server_the_session_can_be_made_again_and_is_watched(bench: Bench, heard: Heard) -> None:
     pane_id = bench.agent_up()
     bench.panes.watch(heard)
     bench.tmux("kill-server")
@@ -223,9 +238,7 @@ def test_an_empty_screen_is_starting(bench: Bench, tmp_path: Path) -> None:
 def test_receipts_are_read_as_they_come_and_a_torn_last_line_waits(tmp_path: Path) -> None:
     receipts, path = Receipts(tmp_path), tmp_path / "pane-3.jsonl"
     assert receipts.last(3) is None
-    path.write_text(
-        '{"event": "prompt", "msg": "1", "at": "2026-01-01T00:00:00Z", "pane": "3"}\n{"event": "st'
-    )
+    path.write_text('{"event": "prompt", "msg": "1", "at": "2026-01-01T00:00:00Z", "pane": "3"}\n{"event": "st')
     assert receipts.find(3, "1") is not None
     assert receipts.count(3) == 1
     with path.open("a") as file:
@@ -320,9 +333,7 @@ def test_a_pane_that_was_ended_on_purpose_is_not_told_as_gone(bench: Bench, hear
     assert "gone" not in heard.of(ids[1])
 
 
-def test_closing_leaves_the_session_standing(
-    bench: Bench, make_panes: Callable[..., TmuxPanes], heard: Heard
-) -> None:
+def test_closing_leaves_the_session_standing(bench: Bench, make_panes: Callable[..., TmuxPanes], heard: Heard) -> None:
     pane_id = bench.agent_up()
     bench.panes.watch(heard)
     bench.panes.close()

@@ -30,9 +30,7 @@ def plain(index: int, folder: Path, *argv: str, **env: str) -> PaneSpec:
 
 
 def geometry(bench: Bench) -> dict[str, tuple[int, ...]]:
-    text = bench.tmux(
-        "list-panes", "-a", "-F", "#{pane_id} #{pane_top} #{pane_left} #{pane_width} #{window_width}"
-    )
+    text = bench.tmux("list-panes", "-a", "-F", "#{pane_id} #{pane_top} #{pane_left} #{pane_width} #{window_width}")
     return {line.split()[0]: tuple(map(int, line.split()[1:])) for line in text.splitlines()}
 
 
@@ -94,9 +92,7 @@ def test_a_pane_whose_program_was_never_started_is_started_in_its_place(bench: B
     assert bench.panes.info(orphan).pid > 0  # type: ignore[union-attr]
 
 
-def test_a_dead_pane_shows_its_exit_status_and_is_started_again_in_place(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_a_dead_pane_shows_its_exit_status_and_is_started_again_in_place(bench: Bench, tmp_path: Path) -> None:
     pane_id = bench.up(plain(1, tmp_path, "sh", "-c", "exit 7"))[1]
     info = wait_until(lambda: (i := bench.panes.info(pane_id)) and i.dead and i)
     assert info.exit_status == 7
@@ -174,9 +170,7 @@ set-hook -g after-new-window "display-message hello"
 
 
 @pytest.mark.parametrize("extra", ["", "setw -g window-size manual\n"])
-def test_a_user_s_own_settings_do_not_get_in_the_way(
-    bench: Bench, isolated: Path, tmp_path: Path, extra: str
-) -> None:
+def test_a_user_s_own_settings_do_not_get_in_the_way(bench: Bench, isolated: Path, tmp_path: Path, extra: str) -> None:
     (isolated / ".tmux.conf").write_text(USER_CONFIG + extra)
     ids = bench.up(*[plain(n, tmp_path) for n in range(7)])
     assert bench.tmux("show-options", "-gv", "base-index") == "1"
@@ -201,13 +195,9 @@ def test_window_size_manual_set_later_does_not_end_the_user_s_server(bench: Benc
 
 def test_options_of_the_user_s_windows_are_left_alone(bench: Bench, tmp_path: Path) -> None:
     run_tmux(bench.socket, "new-session", "-d", "-s", "mine", "sleep 1000")
-    before = [
-        bench.tmux("show-options", *flags) for flags in (("-g",), ("-gw",), ("-s",), ("-w", "-t", "=mine:"))
-    ]
+    before = [bench.tmux("show-options", *flags) for flags in (("-g",), ("-gw",), ("-s",), ("-w", "-t", "=mine:"))]
     bench.up(plain(0, tmp_path), plain(1, tmp_path))
-    after = [
-        bench.tmux("show-options", *flags) for flags in (("-g",), ("-gw",), ("-s",), ("-w", "-t", "=mine:"))
-    ]
+    after = [bench.tmux("show-options", *flags) for flags in (("-g",), ("-gw",), ("-s",), ("-w", "-t", "=mine:"))]
     assert before == after
 
 

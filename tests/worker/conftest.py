@@ -13,12 +13,12 @@ from tests.support.repos import clone, git, make_remote, make_repository
 from worker.tools.git import exclude_private
 
 FAKE_PR = '''\
-"""Stands in for the command line's `pr create`: answers as it does and keeps what it was asked."""
+"""Stands in for the command line: keeps what it was asked, and answers `pr create` as that does."""
 import json, os, pathlib, sys
+log = pathlib.Path(os.environ["FAKE_PR_LOG"])
+with log.open("a") as file:
+    file.write(json.dumps(sys.argv[1:]) + "\\n")
 if sys.argv[1] == "pr":
-    log = pathlib.Path(os.environ["FAKE_PR_LOG"])
-    with log.open("a") as file:
-        file.write(json.dumps(sys.argv[1:]) + "\\n")
     fault = os.environ.get("FAKE_PR_FAULT")
     if fault:
         print(json.dumps({"ok": False, "error": fault}), file=sys.stderr)

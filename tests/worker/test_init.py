@@ -40,9 +40,7 @@ def project(tmp_path: Path, opened: list[Path], monkeypatch: pytest.MonkeyPatch)
     for name in ("codex", "aider"):
         (tools / name).write_text("#!/bin/sh\n")
         (tools / name).chmod(0o755)
-    git_folder = Path(
-        next(p for p in ("/usr/bin/git", "/usr/local/bin/git", "/bin/git") if Path(p).exists())
-    ).parent
+    git_folder = Path(next(p for p in ("/usr/bin/git", "/usr/local/bin/git", "/bin/git") if Path(p).exists())).parent
     monkeypatch.setenv("PATH", f"{tools}:{git_folder}")
     return root
 
@@ -86,7 +84,7 @@ def test_force_writes_anew_and_keeps_a_copy(project: Path) -> None:
     path = project / ".taskmaestro" / "config.toml"
     path.parent.mkdir()
     path.write_text("this is not = = toml")
-    with pytest.raises(BadInput, match="not TOML"):
+    with pytest.raises(BadInput, match="not valid TOML"):
         initialise(project)
     answer = initialise(project, force=True)
     assert Path(answer["backup"]).read_text() == "this is not = = toml"

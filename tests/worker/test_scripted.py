@@ -101,7 +101,14 @@ def start(private_tmux: Path, world: World, tmp_path: Path) -> Start:
         tmux(
             private_tmux,
             *("new-session", "-d", "-x", str(width), "-y", "24", "-c", str(world.tree)),
-            *("-e", f"PYTHONPATH={ROOT}", "-e", f"TASKMAESTRO_HOOK={hook}"),
+            *(
+                "-e",
+                f"PYTHONPATH={tmp_path / 'fake'}:{ROOT}",
+                "-e",
+                f"FAKE_PR_LOG={world.log}",
+                "-e",
+                f"TASKMAESTRO_HOOK={hook}",
+            ),
             "stty sane; "
             + shlex.join(argv)
             + '; code=$?; stty -a | grep -q " icanon" && echo "left $code"; exec sleep 600',
@@ -230,9 +237,7 @@ def test_an_enter_right_after_a_paste_can_be_lost(start: Start) -> None:
     pane.paste("do it")
     pane.keys("Enter")
     pasted = time.monotonic()
-    wait_until(
-        lambda: pane.composer() == "do it" and time.monotonic() - pasted > 0.5, what="the text still there"
-    )
+    wait_until(lambda: pane.composer() == "do it" and time.monotonic() - pasted > 0.5, what="the text still there")
     pane.keys("Enter")
     pane.sees("ran")
 
@@ -278,9 +283,7 @@ def test_a_silent_turn_stays_busy(start: Start) -> None:
 
 def test_half_a_result_is_written_in_place_and_finished_later(start: Start, world: World) -> None:
     text = json.dumps({"status": "failure", "error": "x" * 300})
-    pane = start(
-        {"turns": [{"steps": [{"half": {"text": text, "finish_after": 0.5}}]}, {"steps": [{"half": {}}]}]}
-    )
+    pane = start({"turns": [{"steps": [{"half": {"text": text, "finish_after": 0.5}}]}, {"steps": [{"half": {}}]}]})
     pane.send("a")
     pane.sees("Wrote half")
     path = world.tree / "RESULT.json"
@@ -305,6 +308,21 @@ def test_it_works_with_real_git_and_files(start: Start, world: World) -> None:
     pane.idle()
     assert git(world.tree, "show", "HEAD:src/a.py") == "one = 2"
     assert world.result() == {"status": "success", "pr_number": 99, "nonce": "n-1"}
+
+
+def test_ship_and_report_steps_call_the_verbs(start: Start, world: World) -> None:
+    steps = [
+        {"ship": {"amend": True, "title": "T {{issue}}", "body": "Closes #{{issue}}"}},
+        {"report": {"kind": "failure", "error": "it's no use"}},
+        {"report": {"kind": "success", "pr": 999}},
+    ]
+    pane = start({"turns": [{"task": "first", "steps": steps}]}, LINE)
+    pane.idle()
+    ship, failure, lie = world.pr_calls()
+    assert ship[:3] == ["ship", "--title=T 7", "--amend"]
+    assert ship[3].startswith("--body-file=")
+    assert failure == ["report", "failure", "--error=it's no use"]
+    assert lie == ["report", "success", "--pr=999"]
 
 
 def test_a_failing_step_ends_the_turn_with_an_error(start: Start) -> None:

@@ -43,9 +43,7 @@ HEADER = '<!-- taskmaestro {"task": "2-3", "kind": "fix", "cycle": 1} -->'
     st.sampled_from(["first", "fix", "ci", "notice"]),
 )
 @settings(max_examples=100, deadline=None)
-def test_any_header_that_is_written_is_read_back(
-    task: str, branch: str | None, issue: int | None, kind: str
-) -> None:
+def test_any_header_that_is_written_is_read_back(task: str, branch: str | None, issue: int | None, kind: str) -> None:
     facts = {"task": task, "kind": kind, "branch": branch, "issue": issue, "new": {"field": [1]}}
     read = parse_task(f"<!-- taskmaestro {json.dumps(facts)} -->\n\nText --> more\n")
     assert (read.task, read.kind, read.branch, read.issue) == (task, kind, branch or None, issue)

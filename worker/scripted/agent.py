@@ -134,9 +134,7 @@ class Agent:
     def _remember(self) -> None:
         if self.memory is not None:
             self.memory.parent.mkdir(parents=True, exist_ok=True)
-            self.memory.write_text(
-                json.dumps({"turn": self.turn, "used": sorted(self.used)}), encoding="utf-8"
-            )
+            self.memory.write_text(json.dumps({"turn": self.turn, "used": sorted(self.used)}), encoding="utf-8")
 
     def _hook(self, event: str, data: dict[str, str] | None = None) -> None:
         """Run the hook command with the event's name; a hook that fails is shown and changes nothing."""
@@ -152,23 +150,17 @@ class Agent:
         if not outcome.ok:
             self.terminal.print(f"the {event} hook failed: {one_line(outcome.tail(3))}")
 
-    def _command(
-        self, argv: list[str], *, input: str | None = None, timeout: float = COMMAND_TIMEOUT
-    ) -> Outcome:
+    def _command(self, argv: list[str], *, input: str | None = None, timeout: float = COMMAND_TIMEOUT) -> Outcome:
         from worker.tools.process import run  # not needed to start
 
-        outcome = run(
-            argv, cwd=self.folder, timeout=timeout, input=input, cancelled=lambda: self.terminal.ended
-        )
+        outcome = run(argv, cwd=self.folder, timeout=timeout, input=input, cancelled=lambda: self.terminal.ended)
         if outcome.cancelled:
             self.terminal.pause(0)  # raises for the signal
         return outcome
 
     def _shown(self, argv: list[str], *, input: str | None = None) -> None:
         """Run it and print what it says; a failure ends the turn with an error line."""
-        self.terminal.print(
-            "$ " + " ".join(argv if argv[0] != sys.executable else ["taskmaestro", *argv[4:]])
-        )
+        self.terminal.print("$ " + " ".join(argv if argv[0] != sys.executable else ["taskmaestro", *argv[4:]]))
         outcome = self._command(argv, input=input)
         for line in outcome.tail(12).splitlines():
             self.terminal.print(f"  {line}")
@@ -240,9 +232,7 @@ class Agent:
         self.terminal.print("Wrote RESULT.json")
 
     def _half(self, value: dict[str, Any]) -> None:
-        text = str(
-            value.get("text") or json.dumps({"status": "success", "pr_number": 1, "summary": "x" * 200})
-        )
+        text = str(value.get("text") or json.dumps({"status": "success", "pr_number": 1, "summary": "x" * 200}))
         half = len(text) // 2
         with (self.folder / "RESULT.json").open("w", encoding="utf-8") as file:
             file.write(text[:half])
@@ -290,9 +280,7 @@ class Agent:
         self.terminal.title("asks")
         yes = False
         while True:
-            self.terminal.page(
-                [TRUST, f"{' ' if yes else _CHOSEN} 1. No", f"{_CHOSEN if yes else ' '} 2. Yes"]
-            )
+            self.terminal.page([TRUST, f"{' ' if yes else _CHOSEN} 1. No", f"{_CHOSEN if yes else ' '} 2. Yes"])
             key = self.terminal.key()
             if key.name in ("up", "down"):
                 yes = key.name == "down"

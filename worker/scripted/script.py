@@ -165,9 +165,7 @@ def _step(data: object, place: str) -> Step:
 
 def _texts(*names: str) -> Callable[[Any], bool]:
     return lambda value: (
-        isinstance(value, dict)
-        and set(value) == set(names)
-        and all(isinstance(one, str) for one in value.values())
+        isinstance(value, dict) and set(value) == set(names) and all(isinstance(one, str) for one in value.values())
     )
 
 

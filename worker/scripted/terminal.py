@@ -30,10 +30,7 @@ def width_of(text: str) -> int:
     """Columns that the text takes: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
-        for char in text
-    )
+    return sum(0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
 class Ended(Exception):
@@ -153,9 +150,7 @@ class Terminal:
         _, rows = os.get_terminal_size(self.target)
         shown = self.composer
         self.composer, self._above = None, 0
-        self._write(
-            "\x1b[H\x1b[2J" + "".join(f"{line}\r\n" for line in list(self.lines)[-max(1, rows - 4) :])
-        )
+        self._write("\x1b[H\x1b[2J" + "".join(f"{line}\r\n" for line in list(self.lines)[-max(1, rows - 4) :]))
         self.show(shown)
 
     # --- keys

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from conductor.cli.context import find_context, line_of, load_config
+from conductor.cli.context import find_context
 from schemas.config import Config
 from schemas.errors import BadInput, Unavailable
 from tests.support.repos import git, make_repository
+from worker.tools.config import line_of, load_config
 
 
 def configured(root: Path, text: str | bytes) -> Path:
@@ -115,7 +116,7 @@ def test_a_file_that_is_not_utf8_or_not_a_file(tmp_path: Path) -> None:
         load_config(tmp_path)
     path.unlink()
     path.mkdir()
-    with pytest.raises(Unavailable, match=r"config\.toml cannot be read"):
+    with pytest.raises(BadInput, match=r"config\.toml is a folder"):
         load_config(tmp_path)
 
 

@@ -88,9 +88,7 @@ def test_view_shows_text_without_control_characters(desk: Desk) -> None:
 
 def test_view_by_number_by_hash_and_by_branch(desk: Desk) -> None:
     number = opened(desk)
-    shown = {
-        desk.pr("view", which, "--jq", ".number").stdout for which in (str(number), f"#{number}", "feature")
-    }
+    shown = {desk.pr("view", which, "--jq", ".number").stdout for which in (str(number), f"#{number}", "feature")}
     assert shown == {f"{number}\n"}
 
 
