@@ -47,8 +47,10 @@ class _Inspector:
         self._layout = layout
         self._forge = forge
         self._worktrees = worktrees
+        self._known: dict[int, tuple[str, ...]] = {}
 
     def __call__(self, effect: InspectPr) -> PrFacts:
+        addressed = effect.purpose == "addressed"
         return inspect(
             effect.pr_number,
             forge=self._forge,
@@ -56,11 +58,13 @@ class _Inspector:
             index=effect.pane,
             old_head=effect.old_head,
             review_id=effect.review_id,
-            mine=self._identities(effect.pane),
+            mine=self._identities(effect.pane) if addressed else (),
         )
 
     def _identities(self, index: int) -> tuple[str, ...]:
         """The e-mail addresses under which the worker and the conductor commit, from configuration and environment."""
+        if index in self._known:
+            return self._known[index]
         found: list[str] = []
         for folder in (self._layout.worktree(index), self._layout.root):
             for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
@@ -68,7 +72,8 @@ class _Inspector:
                 email = _EMAIL.search(said)
                 if email is not None and email.group(1) not in found:
                     found.append(email.group(1))
-        return tuple(found)
+        self._known[index] = tuple(found)
+        return self._known[index]
 
 
 def _notifiers() -> tuple[Notifier, ...]:
