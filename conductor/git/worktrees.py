@@ -159,13 +159,15 @@ class GitWorktrees:
         if not (path / ".git").is_file():
             return None
         done = self.repository.git.run(
-            "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "HEAD",
-            "--symbolic-full-name", "HEAD", folder=path,
+            "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-path", "locked",
+            "HEAD", "--symbolic-full-name", "HEAD", folder=path,
         )  # fmt: skip
         said = done.text.split("\n")
-        if done.code != 0 or len(said) != 5:
+        if done.code != 0 or len(said) != 6:
             return None
-        top, common, sha, name, _ = said
+        top, common, locked, sha, name, _ = said
+        if os.path.lexists(locked):  # somebody's lock, or git's own until it is made to its end: looked at closely
+            return None
         if os.path.realpath(top) != str(path) or os.path.realpath(common) != str(self.repository.common_dir):
             return None
         return Worktree(index, path, name.removeprefix("refs/heads/") if name.startswith("refs/heads/") else None, sha)
