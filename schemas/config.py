@@ -94,7 +94,11 @@ class AgentConfig(Frozen):
     )
     command: Argv | None = Field(default=None, description="the program with its arguments, for kind command")
     args: tuple[str, ...] = Field(default=(), description="more arguments")
-    env: dict[str, str] = Field(default_factory=dict, description="more environment variables")
+    env: dict[str, str] = Field(default_factory=dict, description="more environment variables; nothing secret")
+    pass_env: tuple[str, ...] = Field(
+        default=(),
+        description="names of variables that `up` hands from its shell to the panes, such as keys; `PREFIX_*` for many",
+    )
     idle: str | None = Field(default=None, description="pattern of a line that shows only when it is idle")
     busy: str | None = Field(default=None, description="pattern of a line that shows while it works")
     permission: str | None = Field(default=None, description="pattern of a line that asks for leave")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from conductor.core.state import Fleet
 from conductor.loop.delivery import Deliverer, Place
-from conductor.ports import PaneInfo, Panes
+from conductor.ports import AgentState, PaneInfo, Panes
 from schemas.errors import Fault
 from schemas.events import AgentSeen, Event, PaneDied
 from schemas.pane import Role
@@ -49,6 +49,7 @@ class Supervisor:
     ) -> None:
         self._panes = panes
         self._deliverer = deliverer
+        self._limits = deliverer.limits
         self._fleet = fleet
         self._observe = observe
         self._wake = wake
@@ -95,9 +96,11 @@ class Supervisor:
     def _run(self) -> None:
         while True:
             try:
-                item = self._queue.get(timeout=self._until_silent())
+                item = self._queue.get(timeout=self._until_due())
             except queue.Empty:
                 self._report_silent()
+                for pane_id in self._limits.panes():
+                    self._queue.put(pane_id)
                 continue
             if item is None:
                 return
@@ -118,7 +121,7 @@ class Supervisor:
         if info is None or info.dead:
             self._lost(place, info)
             return
-        state = self._deliverer.state_of(place)
+        state = self._past_limit(pane_id, self._deliverer.state_of(place))
         if state.name == "gone":
             self._lost(place, self._panes.info(pane_id))
             return
@@ -133,6 +136,14 @@ class Supervisor:
             )
         if state.name == "idle":
             self._wake(place.index)
+
+    def _past_limit(self, pane_id: str, state: AgentState) -> AgentState:
+        """As idle where the limit that still shows has passed."""
+        if state.name != "limit":
+            if state.name in ("idle", "busy"):
+                self._limits.lifted(pane_id)
+            return state
+        return AgentState("idle", "its usage limit is over") if self._limits.over(pane_id, state.detail) else state
 
     def _lost(self, place: Place, info: PaneInfo | None) -> None:
         self._idle.discard(place.pane_id)
@@ -159,9 +170,12 @@ class Supervisor:
             found.append((place, self._last_output.get(place.pane_id, time.monotonic()) + self._silent_after))
         return found
 
-    def _until_silent(self) -> float | None:
-        dues = [due for _, due in self._busy()]
-        return max(0.05, min(dues) - time.monotonic()) if dues else None
+    def _until_due(self) -> float | None:
+        dues = [due - time.monotonic() for _, due in self._busy()]
+        limit = self._limits.next_due()
+        if limit is not None:
+            dues.append(limit)
+        return max(0.05, min(dues)) if dues else None
 
     def _report_silent(self) -> None:
         now = time.monotonic()

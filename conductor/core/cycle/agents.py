@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conductor.core.cycle.claims import inspect_again
-from conductor.core.cycle.moves import settle, want_person
+from conductor.core.cycle.moves import resend_task, settle, want_person
 from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
 from conductor.core.state import Pane
 from schemas.config import CyclePolicy
@@ -33,7 +33,9 @@ def _other_task(pane: Pane, event: TaskDelivered | TaskQueued | TaskStranded, _p
 
 
 def _delivered(pane: Pane, _event: TaskDelivered, _policy: CyclePolicy) -> Outcome:
-    return _delivery(settle(pane, AttentionReason.UNRESPONSIVE), "delivered"), []
+    # An agent that has the task and asks, or failed at it, still wants a person.
+    settled = pane if pane.agent_state in _TROUBLE else settle(pane, AttentionReason.UNRESPONSIVE)
+    return _delivery(settled, "delivered"), []
 
 
 def _queued(pane: Pane, _event: TaskQueued, _policy: CyclePolicy) -> Outcome:
@@ -59,7 +61,11 @@ def _stranded(pane: Pane, event: TaskStranded, _policy: CyclePolicy) -> Outcome:
 
 
 def _same_state(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
-    return pane.agent_state == event.state
+    """Nothing that a person does not know: another dialog after a dialog is news."""
+    if pane.agent_state != event.state:
+        return False
+    told = event.state not in _TROUBLE or pane.status is Status.DONE or _stranded_task(pane)
+    return told or not _tell_trouble(pane, event)[1]
 
 
 def _in_trouble(_pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
@@ -68,8 +74,10 @@ def _in_trouble(_pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
 
 def _trouble(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
     pane = pane.model_copy(update={"agent_state": event.state})
-    if pane.status is Status.DONE:
-        return pane, []
+    return (pane, []) if pane.status is Status.DONE else _tell_trouble(pane, event)
+
+
+def _tell_trouble(pane: Pane, event: AgentSeen) -> Outcome:
     detail = f": {event.detail}" if event.detail else ""
     return want_person(
         pane,
@@ -79,11 +87,25 @@ def _trouble(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
     )
 
 
+def _stranded_task(pane: Pane) -> bool:
+    return pane.task is not None and pane.task.delivery == "stranded"
+
+
+def _limit_over(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
+    return pane.agent_state == "limit" and event.state == "idle"
+
+
+def _go_on(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
+    """The limit ended the turn; a task that it cut short is given again, one that still waits goes by itself."""
+    pane, _ = _seen(pane, event, _policy)
+    cut_short = pane.task is not None and pane.task.delivery == "delivered"
+    return resend_task(pane, start=False) if cut_short else (pane, [])
+
+
 def _seen(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
     was_in_trouble = pane.agent_state in _TROUBLE
     pane = pane.model_copy(update={"agent_state": event.state})
-    stranded = pane.task is not None and pane.task.delivery == "stranded"
-    if was_in_trouble and not stranded and event.state in ("idle", "busy"):
+    if was_in_trouble and not _stranded_task(pane) and event.state in ("idle", "busy"):
         pane = settle(pane, AttentionReason.UNRESPONSIVE)
     return pane, []
 
@@ -164,6 +186,7 @@ ROWS: tuple[Row, ...] = (
         _trouble,
         _in_trouble,
     ),
+    Row("limit over", EVERY, "agent_seen", None, "the task that the limit cut short, again", _go_on, _limit_over),
     Row("agent seen", EVERY, "agent_seen", None, "idle, busy or starting", _seen),
     Row("pane died", EVERY, "pane_died", None, "its program ended: a person is told", _died),
     Row("forge unreachable", LIVE, "forge_failed", None, "a person is told; it is asked again", _forge_down),

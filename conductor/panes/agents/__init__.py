@@ -97,6 +97,8 @@ class Configured:
         self.install_hint = kind.install_hint
         self.idle_memory_mb = kind.idle_memory_mb
         self.has_receipts = kind.has_receipts
+        # A plug-in that was written before there was this word needs nothing.
+        self.pass_env: tuple[str, ...] = (*getattr(kind, "pass_env", ()), *settings.pass_env)
         self.kind = kind
         self._settings = settings
         self.prepare = kind.prepare
