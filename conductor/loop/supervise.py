@@ -121,7 +121,7 @@ class Supervisor:
         if info is None or info.dead:
             self._lost(place, info)
             return
-        state = self._past_limit(pane_id, self._deliverer.state_of(place))
+        state = self._past_limit(place, self._deliverer.state_of(place))
         if state.name == "gone":
             self._lost(place, self._panes.info(pane_id))
             return
@@ -137,13 +137,17 @@ class Supervisor:
         if state.name == "idle":
             self._wake(place.index)
 
-    def _past_limit(self, pane_id: str, state: AgentState) -> AgentState:
-        """As idle where the limit that still shows has passed."""
+    def _past_limit(self, place: Place, state: AgentState) -> AgentState:
+        """As idle where the limit that still shows has passed; not under a dialog, which a person answers first."""
         if state.name != "limit":
             if state.name in ("idle", "busy"):
-                self._limits.lifted(pane_id)
+                self._limits.lifted(place.pane_id)
             return state
-        return AgentState("idle", "its usage limit is over") if self._limits.over(pane_id, state.detail) else state
+        over = self._limits.over(place.pane_id, state.detail)
+        if not over or not self._deliverer.takes_input(place):
+            return state
+        self._observe(AgentSeen(pane=place.index, at=datetime.now(UTC), state="limit", detail=clean(state.detail)))
+        return AgentState("idle", "its usage limit is over")
 
     def _lost(self, place: Place, info: PaneInfo | None) -> None:
         self._idle.discard(place.pane_id)

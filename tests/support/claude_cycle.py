@@ -36,6 +36,8 @@ UNITTEST = [sys.executable, "-m", "unittest", "-q"]
 PERMISSIONS = ("--permission-mode", "acceptEdits", "--allowedTools=Bash(git add:*),Bash(taskmaestro:*)")
 """What docs/agents/claude.md recommends: edits, `git add` and `taskmaestro` run, everything else asks."""
 STEP_COUNT = 9
+PATIENCE = 90.0
+"""Seconds; a cycle takes some 25 on a machine that has nothing else to do."""
 Step = Mapping[str, Any]
 Plan = Mapping[str, Sequence[Step]]
 
@@ -197,7 +199,7 @@ class ClaudeFleet:
         """What a person is told about the worker; empty where nobody is wanted."""
         return ((self.pane().get("attention") or {}).get("message")) or ""
 
-    def wait_for_status(self, status: str, timeout: float = 40) -> None:
+    def wait_for_status(self, status: str, timeout: float = PATIENCE) -> None:
         def reached() -> bool:
             self._look_at_connections()
             return self.pane().get("status") == status
@@ -213,7 +215,7 @@ class ClaudeFleet:
             with suppress(psutil.NoSuchProcess):  # it ended while it was being looked at
                 self.reached |= {one.raddr.ip for one in process.net_connections("inet") if one.raddr}
 
-    def wait_for_attention(self, words: str, timeout: float = 30) -> str:
+    def wait_for_attention(self, words: str, timeout: float = PATIENCE) -> str:
         try:
             return wait_until(lambda: self.attention() if words in self.attention() else "", timeout, repr(words))
         except AssertionError as late:
