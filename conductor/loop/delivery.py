@@ -16,6 +16,8 @@ from conductor.core.messages import POINTER
 from conductor.layout import Layout
 from conductor.loop.limits import Limits
 from conductor.loop.outcome import Done, Failed, Outcome, Retry
+from conductor.panes.agents.after_limit import AfterLimit
+from conductor.panes.programs import find_program
 from conductor.ports import AgentKind, AgentState, Delivery, Launch, Panes, PaneSpec, Prompt
 from schemas.effects import SendTask, StartAgent, TakeBackTask
 from schemas.errors import Fault
@@ -52,16 +54,15 @@ class Deliverer:
         received: Callable[[int, str], bool],
         place_of: Callable[[int], Place | None],
         known_idle: Callable[[str], bool] = lambda _pane_id: False,
-        limits: Limits | None = None,
     ) -> None:
         self.layout = layout
         self.panes = panes
         self.kinds = kinds
         self.received = received
+        self.limits = Limits()
         self._starting: set[int] = set()
         self.place_of = place_of
         self.known_idle = known_idle
-        self.limits = limits or Limits()
 
     def send(self, effect: SendTask, *, again: bool) -> Outcome:
         """Write TASK.md and have the agent read it. Delivered, queued (tried again) or stranded (a person is told)."""
@@ -76,23 +77,11 @@ class Deliverer:
         prompt = Prompt(effect.task_id, POINTER)
         if effect.start:
             return self._start_with(effect, place, kind, prompt)
+        if self.limits.over(place.index):
+            kind = AfterLimit(kind)
         found = self.panes.find_delivery(place.pane_id, prompt, kind) if again else None
-        if found is not None:
-            return self._outcome(effect, found)
-        known_idle = self.known_idle(place.pane_id)
-        if not known_idle and (limit := self._limit(place)) is not None:
-            if not self.limits.over(place.pane_id, limit):
-                why = f"the agent is under a usage limit: {limit}"
-                return Retry(max(1.0, self.limits.seconds_left(place.pane_id)), why, _queued(effect, why), wake=True)
-            self.limits.typing(place.pane_id)
-        delivery = self.panes.deliver(place.pane_id, prompt, kind, known_idle=known_idle)
-        self.limits.typed(place.pane_id, anything=delivery.outcome != "queued")
+        delivery = found or self.panes.deliver(place.pane_id, prompt, kind, known_idle=self.known_idle(place.pane_id))
         return self._outcome(effect, delivery)
-
-    def _limit(self, place: Place) -> str | None:
-        """The words of the usage limit that the pane shows; they stay on its screen when it is over."""
-        state = self.state_of(place)
-        return state.detail if state.name == "limit" else None
 
     def _outcome(self, effect: SendTask, delivery: Delivery) -> Outcome:
         if delivery.outcome == "delivered":
@@ -187,6 +176,7 @@ class Deliverer:
             argv=tuple(kind.argv(launch)),
             env={**kind.env(launch), **worker_environment(self.layout, place.index)},
         )
+        find_program(spec.argv, {**os.environ, **spec.env}, cwd=spec.cwd, install_hint=kind.install_hint)
         self._starting.add(place.index)
         try:
             self.panes.start(place.pane_id, spec)

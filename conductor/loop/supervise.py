@@ -18,7 +18,7 @@ from conductor.core.state import Fleet
 from conductor.loop.delivery import Deliverer, Place
 from conductor.ports import AgentState, PaneInfo, Panes
 from schemas.errors import Fault
-from schemas.events import AgentSeen, Event, PaneDied
+from schemas.events import AgentSeen, Event, LimitOver, PaneDied
 from schemas.pane import Role
 from schemas.text import clean, one_line
 
@@ -99,8 +99,7 @@ class Supervisor:
                 item = self._queue.get(timeout=self._until_due())
             except queue.Empty:
                 self._report_silent()
-                for pane_id in self._limits.panes():
-                    self._queue.put(pane_id)
+                self._end_limits()
                 continue
             if item is None:
                 return
@@ -121,7 +120,7 @@ class Supervisor:
         if info is None or info.dead:
             self._lost(place, info)
             return
-        state = self._past_limit(place, self._deliverer.state_of(place))
+        state = self._state(place)
         if state.name == "gone":
             self._lost(place, self._panes.info(pane_id))
             return
@@ -137,17 +136,20 @@ class Supervisor:
         if state.name == "idle":
             self._wake(place.index)
 
-    def _past_limit(self, place: Place, state: AgentState) -> AgentState:
-        """As idle where the limit that still shows has passed; not under a dialog, which a person answers first."""
+    def _state(self, place: Place) -> AgentState:
+        """The agent's state; a limit whose time is past is none any more, although it still stands there."""
+        state = self._deliverer.state_of(place)
         if state.name != "limit":
-            if state.name in ("idle", "busy"):
-                self._limits.lifted(place.pane_id)
+            self._limits.gone(place.index)
             return state
-        over = self._limits.over(place.pane_id, state.detail)
-        if not over or not self._deliverer.takes_input(place):
+        holds = self._limits.seen(place.index, state.detail, datetime.now(UTC))
+        # The program may ask first what to do until the reset: that is for a person.
+        if holds or not self._deliverer.takes_input(place):
             return state
-        self._observe(AgentSeen(pane=place.index, at=datetime.now(UTC), state="limit", detail=clean(state.detail)))
-        return AgentState("idle", "its usage limit is over")
+        pane = self._fleet().panes.get(place.index)
+        if pane is not None and pane.agent_state == "limit":
+            self._observe(LimitOver(pane=place.index, at=datetime.now(UTC)))
+        return AgentState("idle")
 
     def _lost(self, place: Place, info: PaneInfo | None) -> None:
         self._idle.discard(place.pane_id)
@@ -175,11 +177,19 @@ class Supervisor:
         return found
 
     def _until_due(self) -> float | None:
-        dues = [due - time.monotonic() for _, due in self._busy()]
-        limit = self._limits.next_due()
-        if limit is not None:
-            dues.append(limit)
-        return max(0.05, min(dues)) if dues else None
+        dues = [due for due in (self._until_silent(), self._limits.until_next(datetime.now(UTC))) if due is not None]
+        return min(dues) if dues else None
+
+    def _end_limits(self) -> None:
+        """Look at the panes whose usage limit is over by its own words: the work goes on there."""
+        for index in self._limits.ended(datetime.now(UTC)):
+            place = place_in(self._fleet(), index)
+            if place is not None:
+                self._queue.put(place.pane_id)
+
+    def _until_silent(self) -> float | None:
+        dues = [due for _, due in self._busy()]
+        return max(0.05, min(dues) - time.monotonic()) if dues else None
 
     def _report_silent(self) -> None:
         now = time.monotonic()

@@ -73,10 +73,10 @@ class Reading:
 
     @property
     def ready(self) -> bool:
-        """Something may be typed. An error or a limit that is shown above an input line leaves the agent waiting
-        for input; whether a limit has passed is for the caller to know.
+        """Something may be typed. An error that is shown above an input line leaves the agent waiting for
+        input.
         """
-        return self.state.name == "idle" or (self.state.name in ("error", "limit") and self.composer is not None)
+        return self.state.name == "idle" or (self.state.name == "error" and self.composer is not None)
 
     def holds(self, mark: str) -> bool:
         """The text with this mark stands in the input line; without a known one, at the screen's end."""

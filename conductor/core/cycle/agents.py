@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conductor.core.cycle.claims import inspect_again
-from conductor.core.cycle.moves import resend_task, settle, want_person
+from conductor.core.cycle.moves import owes_answer, resend_task, settle, want_person
 from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
 from conductor.core.state import Pane
 from schemas.config import CyclePolicy
@@ -12,6 +12,7 @@ from schemas.events import (
     EffectFailed,
     ForgeBack,
     ForgeFailed,
+    LimitOver,
     PaneDied,
     TaskDelivered,
     TaskQueued,
@@ -61,11 +62,11 @@ def _stranded(pane: Pane, event: TaskStranded, _policy: CyclePolicy) -> Outcome:
 
 
 def _same_state(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
-    """Nothing that a person does not know: another dialog after a dialog is news."""
+    """Nothing that a person does not know: another question after a question is news."""
     if pane.agent_state != event.state:
         return False
-    told = event.state not in _TROUBLE or pane.status is Status.DONE or _stranded_task(pane)
-    return told or not _tell_trouble(pane, event)[1]
+    settled = event.state not in _TROUBLE or pane.status is Status.DONE or _has_stranded_task(pane)
+    return settled or not _tell_trouble(pane, event)[1]
 
 
 def _in_trouble(_pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
@@ -87,27 +88,22 @@ def _tell_trouble(pane: Pane, event: AgentSeen) -> Outcome:
     )
 
 
-def _stranded_task(pane: Pane) -> bool:
+def _has_stranded_task(pane: Pane) -> bool:
     return pane.task is not None and pane.task.delivery == "stranded"
-
-
-def _limit_over(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
-    return pane.agent_state == "limit" and event.state == "idle"
-
-
-def _go_on(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
-    """The limit ended the turn; a task that it cut short is given again, one that still waits goes by itself."""
-    pane, _ = _seen(pane, event, _policy)
-    cut_short = pane.task is not None and pane.task.delivery == "delivered"
-    return resend_task(pane, start=False) if cut_short else (pane, [])
 
 
 def _seen(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
     was_in_trouble = pane.agent_state in _TROUBLE
     pane = pane.model_copy(update={"agent_state": event.state})
-    if was_in_trouble and not _stranded_task(pane) and event.state in ("idle", "busy"):
+    if was_in_trouble and not _has_stranded_task(pane) and event.state in ("idle", "busy"):
         pane = settle(pane, AttentionReason.UNRESPONSIVE)
     return pane, []
+
+
+def _limit_over(pane: Pane, _event: LimitOver, _policy: CyclePolicy) -> Outcome:
+    pane = settle(pane, AttentionReason.UNRESPONSIVE).model_copy(update={"agent_state": "idle"})
+    begun = pane.task is not None and pane.task.delivery == "delivered"
+    return resend_task(pane, start=False) if begun and owes_answer(pane) else (pane, [])
 
 
 def _died(pane: Pane, event: PaneDied, _policy: CyclePolicy) -> Outcome:
@@ -186,8 +182,8 @@ ROWS: tuple[Row, ...] = (
         _trouble,
         _in_trouble,
     ),
-    Row("limit over", EVERY, "agent_seen", None, "the task that the limit cut short, again", _go_on, _limit_over),
     Row("agent seen", EVERY, "agent_seen", None, "idle, busy or starting", _seen),
+    Row("limit over", LIVE, "limit_over", None, "what it interrupted is asked for again", _limit_over),
     Row("pane died", EVERY, "pane_died", None, "its program ended: a person is told", _died),
     Row("forge unreachable", LIVE, "forge_failed", None, "a person is told; it is asked again", _forge_down),
     Row("forge back", EVERY, "forge_back", None, "answers again", _forge_up),
