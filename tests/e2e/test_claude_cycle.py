@@ -45,7 +45,7 @@ ALL_AT_ONCE: Plan = {
         *FIRST[2:],
     )
 }
-ASKS = "python3 -c 'open(\"asked\", \"w\")'"
+ASKS = 'python3 -c \'open("asked", "w")\''
 MakeFleet = Callable[..., ClaudeFleet]
 
 

@@ -213,7 +213,7 @@ class ClaudeFleet:
         server = tmux(self.socket, "display-message", "-p", "#{pid}").stdout.strip()
         for process in psutil.Process(int(server)).children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # it ended while it was being looked at
-                self.reached |= {one.raddr.ip for one in process.net_connections("inet") if one.raddr}
+                self.reached |= {getattr(one.raddr, "ip", "") for one in process.net_connections("inet")} - {""}
 
     def wait_for_attention(self, words: str, timeout: float = PATIENCE) -> str:
         try:
