@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,10 +158,21 @@ def _command(
 
 
 def _targets(project: Project, tool: _Tool) -> tuple[str, ...]:
+    """mypy needs to be told what to check, unless its own configuration says it."""
     if tool.module != "mypy":
         return ()
-    named = r"^\s*(files|packages|modules)\s*="
-    return () if any(project.line_of(name, named) for name in ("pyproject.toml", "mypy.ini", "setup.cfg")) else (".",)
+    places = (("pyproject.toml", "[tool.mypy]"), ("mypy.ini", "[mypy]"), ("setup.cfg", "[mypy]"))
+    return () if any(_names_targets(project.text(name), section) for name, section in places) else (".",)
+
+
+def _names_targets(text: str, section: str) -> bool:
+    here = False
+    for line in text.splitlines():
+        if line.lstrip().startswith("["):
+            here = line.strip() == section
+        elif here and re.match(r"\s*(files|packages|modules)\s*=", line):
+            return True
+    return False
 
 
 def _plain_tests(project: Project, python: str, there: set[str], env: tuple[tuple[str, str], ...]) -> Command | None:

@@ -81,6 +81,9 @@ class _Kinds(Mapping[str, AgentKind]):
             self._made[name] = Configured(name, factory(settings), settings)
         return self._made[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._wanted  # asking for it would load it
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._wanted)
 
