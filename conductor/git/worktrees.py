@@ -22,6 +22,7 @@ from schemas.events import History
 from schemas.text import one_line
 from worker.tools.exclude import FOLDER
 from worker.tools.git import git
+from worker.tools.needed import copy_needed
 
 _FULL = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _OURS = re.compile(r"wt-([1-9][0-9]{0,3})")
@@ -78,6 +79,7 @@ class GitWorktrees:
             self.fetch()
             self._not_elsewhere(branch, path)
             places.check_out(self.repository, path, *self._start(branch, path))
+            copy_needed(self.root, path, self.repository.config.needed)
             made = self.find(index)
         if made is None:
             raise NotSo(f"{shown(str(path))} was made and is not there", f"See git -C {self.root} worktree list.")
@@ -264,6 +266,7 @@ class GitWorktrees:
         """A detached checkout under ``state/scratch``, made anew, without hooks and content filters."""
         path = checkouts.folder(self.repository) / safe_name(name)
         checkouts.make(self.repository, self.repository.obtain(sha), path)
+        copy_needed(self.root, path, self.repository.config.needed)
         return path
 
     def drop_scratch(self, path: Path) -> None:

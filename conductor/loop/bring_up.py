@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from conductor import inbox
@@ -126,9 +127,19 @@ class BroughtUp:
     notes: tuple[str, ...]
 
 
-def bring_up(layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees) -> BroughtUp:
+def chosen(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
+    """The variables with one of these names; ``PREFIX_*`` stands for many."""
+    return {
+        name: value for name, value in environment.items() if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
+
+
+def bring_up(
+    layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees, variables: Mapping[str, str] | None = None
+) -> BroughtUp:
     """Worktrees, panes, and the request for the conductor; in this order, so that a crash is mended by a repeat.
 
+    ``variables`` are handed to the session before any agent starts, since tmux may have been started elsewhere.
     The conductor's own pane comes first: it loads while the worktrees are made.
     """
     notes = []
@@ -154,6 +165,7 @@ def bring_up(layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees) 
         branches[plan.reviewer] = found.branch
     before = panes.all()
     ids = panes.ensure_session([*conductor, *_specs(layout, plan)])
+    panes.hand_over(variables or {})
     fresh = tuple(index for index, (pane_id, made) in ids.items() if made or _waits(before.get(pane_id)))
     events: list[Event] = []
     request = inbox.new_request()

@@ -34,7 +34,9 @@ def _other_task(pane: Pane, event: TaskDelivered | TaskQueued | TaskStranded, _p
 
 
 def _delivered(pane: Pane, _event: TaskDelivered, _policy: CyclePolicy) -> Outcome:
-    return _delivery(settle(pane, AttentionReason.UNRESPONSIVE), "delivered"), []
+    # An agent that has the task and asks, or failed at it, still wants a person.
+    settled = pane if pane.agent_state in _TROUBLE else settle(pane, AttentionReason.UNRESPONSIVE)
+    return _delivery(settled, "delivered"), []
 
 
 def _queued(pane: Pane, _event: TaskQueued, _policy: CyclePolicy) -> Outcome:
@@ -60,7 +62,11 @@ def _stranded(pane: Pane, event: TaskStranded, _policy: CyclePolicy) -> Outcome:
 
 
 def _same_state(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
-    return pane.agent_state == event.state
+    """Nothing that a person does not know: another question after a question is news."""
+    if pane.agent_state != event.state:
+        return False
+    settled = event.state not in _TROUBLE or pane.status is Status.DONE or _has_stranded_task(pane)
+    return settled or not _tell_trouble(pane, event)[1]
 
 
 def _in_trouble(_pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
@@ -69,8 +75,10 @@ def _in_trouble(_pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
 
 def _trouble(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
     pane = pane.model_copy(update={"agent_state": event.state})
-    if pane.status is Status.DONE:
-        return pane, []
+    return (pane, []) if pane.status is Status.DONE else _tell_trouble(pane, event)
+
+
+def _tell_trouble(pane: Pane, event: AgentSeen) -> Outcome:
     detail = f": {event.detail}" if event.detail else ""
     return want_person(
         pane,
@@ -80,11 +88,14 @@ def _trouble(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
     )
 
 
+def _has_stranded_task(pane: Pane) -> bool:
+    return pane.task is not None and pane.task.delivery == "stranded"
+
+
 def _seen(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
     was_in_trouble = pane.agent_state in _TROUBLE
     pane = pane.model_copy(update={"agent_state": event.state})
-    stranded = pane.task is not None and pane.task.delivery == "stranded"
-    if was_in_trouble and not stranded and event.state in ("idle", "busy"):
+    if was_in_trouble and not _has_stranded_task(pane) and event.state in ("idle", "busy"):
         pane = settle(pane, AttentionReason.UNRESPONSIVE)
     return pane, []
 
