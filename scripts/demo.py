@@ -217,14 +217,8 @@ class Stage:
 
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "LC_ALL", "TERM", "TMPDIR") if name in os.environ}
-        identity = {
-            "GIT_AUTHOR_NAME": "Demo",
-            "GIT_AUTHOR_EMAIL": "demo@example.invalid",
-            "GIT_COMMITTER_NAME": "Demo",
-            "GIT_COMMITTER_EMAIL": "demo@example.invalid",
-        }
         path = str(PYTHON.parent) + os.pathsep + os.environ.get("PATH", os.defpath)
-        return {"TERM": "xterm-256color", **kept, **identity, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        return {"TERM": "xterm-256color", **kept, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @contextmanager
@@ -237,6 +231,8 @@ def stage(say: Callable[[str], None]) -> Iterator[Stage]:
         for name, text in PROJECT.items():
             (made.root / name).write_text(text, encoding="utf-8")
         made.run("git", "init", "-q", "-b", "main")
+        made.run("git", "config", "user.name", "Demo")
+        made.run("git", "config", "user.email", "demo@example.invalid")
         made.run("git", "add", "-A")
         made.run("git", "commit", "-q", "-m", "A small shop")
         yield made
