@@ -131,20 +131,35 @@ def attention_lines(row: Row, width: int) -> list[str]:
         return []
     head = f"! pane {row.pane} needs a person: {row.attention.reason} ({row.attention.since})"
     body = [f"    {line}" for line in row.attention.message.splitlines() if line.strip()]
-    return [one_line(head, width), *(line if len(line) <= width else line[: width - 1] + "…" for line in body)]
+    return [one_line(head, width), *(part for line in body for part in _folded(line, width))]
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """The line, over several rows where it is too wide: what a person must decide about is never cut."""
+    from textwrap import wrap
+
+    if len(line) <= width:
+        return [line]
+    return wrap(line, width, initial_indent="", subsequent_indent="      ", break_on_hyphens=False)
 
 
 def plain_table(rows: Sequence[Row], width: int = UNLIMITED) -> str:
     """The rows as aligned columns of at most ``width`` characters, then what needs a person."""
-    places = shown_columns(width)
+    places, widths = shown_columns(width), column_widths(rows, width)
     lines = [[HEADINGS[place] for place in places], *([cells(row)[place] for place in places] for row in rows)]
-    widths = _fitted([max(len(line[column]) for line in lines) for column in range(len(places))], places, width)
     out = [
         (" " * _GAP).join(_cut(text, size) for text, size in zip(line, widths, strict=True)).rstrip() for line in lines
     ]
     for row in rows:
         out += attention_lines(row, width)
     return "\n".join(out)
+
+
+def column_widths(rows: Sequence[Row], width: int) -> list[int]:
+    """How wide each shown column is; where all are too wide together, those of free text give way."""
+    places = shown_columns(width)
+    texts = (HEADINGS, *(cells(row) for row in rows))
+    return _fitted([max(len(text[place]) for text in texts) for place in places], places, width)
 
 
 def _fitted(widths: list[int], places: Sequence[int], width: int) -> list[int]:
