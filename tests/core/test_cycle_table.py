@@ -19,6 +19,7 @@ from schemas.events import (
     ForgeBack,
     ForgeFailed,
     HeadMoved,
+    LimitOver,
     PaneBound,
     PaneDied,
     PrClosed,
@@ -88,6 +89,15 @@ def _reopened_at_cap(play: Play) -> None:
     play.say(PrClosed(pane=1, at=play.now))
     play.decides("retry")
     play.inspected(play.pane.head or A)
+
+
+def _at_its_limit(play: Play) -> None:
+    """A worker that was at its task when its usage limit was reached."""
+    _given(play)
+    task = play.pane.task
+    assert task is not None
+    play.say(TaskDelivered(pane=1, at=play.now, task_id=task.task_id, evidence="receipt"))
+    play.say(AgentSeen(pane=1, at=play.now, state="limit", detail="resets 5pm"))
 
 
 def _seen_busy(play: Play) -> None:
@@ -195,6 +205,7 @@ EXAMPLES: dict[str, tuple[Last, Last, list[str]]] = {
     "agent unchanged": (_seen_busy, _say(AgentSeen, state="busy"), NOTHING),
     "agent needs a person": (_seen_busy, _say(AgentSeen, state="permission", detail="rm?"), ["report"]),
     "agent seen": (_seen_busy, _say(AgentSeen, state="idle"), NOTHING),
+    "limit over": (_at_its_limit, _say(LimitOver), ["send_task"]),
     "pane died": (_given, _say(PaneDied, detail="status 1"), ["report"]),
     "forge unreachable": (_given, _say(ForgeFailed, reason="timeout"), ["report"]),
     "forge back": (_given, _say(ForgeBack), NOTHING),
@@ -318,6 +329,7 @@ def _events(pane: Pane) -> dict[str, list[Event]]:
             PaneBound(**base, pane_id=name, fresh=fresh) for name in ("%1", "%9") for fresh in (True, False)
         ],
         "pane_died": [PaneDied(**base, detail="x")],
+        "limit_over": [LimitOver(**base)],
         "agent_seen": [AgentSeen(**base, state=state) for state in ("idle", "busy", "permission", "silent", "gone")],
         "forge_failed": [ForgeFailed(**base, reason="x")],
         "forge_back": [ForgeBack(**base)],
