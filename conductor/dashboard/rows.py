@@ -143,7 +143,14 @@ def attention_lines(row: Row, width: int) -> list[str]:
         return []
     head = f"! pane {row.pane} needs a person: {row.attention.reason} ({row.attention.since})"
     body = [f"    {line}" for line in row.attention.message.splitlines() if line.strip()]
-    return [one_line(head, width), *(line if len(line) <= width else line[: width - 1] + "…" for line in body)]
+    return [one_line(head, width), *(part for line in body for part in _folded(line, width))]
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """The line, over several rows where it is too wide: what a person must decide about is never cut."""
+    from textwrap import wrap
+
+    return [line] if len(line) <= width else wrap(line, width, subsequent_indent="      ", break_on_hyphens=False)
 
 
 def plain_table(rows: Sequence[Row], width: int = UNLIMITED) -> str:

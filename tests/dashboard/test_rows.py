@@ -69,9 +69,10 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 def test_attention_has_the_whole_message_below_the_table() -> None:
     row = row_of(STATE, max_cycles=3, now=NOW)
-    assert attention_lines(row, 80) == [
-        "! pane 2 needs a person: cycle_cap (1 h)",
-        "    first line",
-        "    " + "x" * 75 + "…",
-    ]
+    head, first, *rest = attention_lines(row, 80)
+    assert (head, first) == ("! pane 2 needs a person: cycle_cap (1 h)", "    first line")
+    assert rest[0] == "    " + "x" * 76
+    assert all(line.startswith("      ") and len(line) <= 80 for line in rest[1:])
+    assert row.attention is not None
+    assert "".join(line.strip() for line in rest) == row.attention.message.splitlines()[1]
     assert attention_lines(row_of({**STATE, "attention": None}, max_cycles=3, now=NOW), 80) == []
