@@ -191,6 +191,9 @@ class Engine:
                 self._take_nothing_back(seq, begun, fault)
                 return False
         self._full = False
+        for line, _ in told:
+            if isinstance(line, ResultLine):
+                self._probe("recorded", line.effect)
         self._tell(batch, told, before)
         for outstanding, lane, again in begun:
             self._begin(outstanding, lane, again=again)
