@@ -126,6 +126,10 @@ class Worktrees(Protocol):
     def add(self, index: int, branch: str) -> Worktree:
         """``.taskmaestro/wt-<index>`` on ``branch`` from the freshest default branch; an existing one is kept."""
 
+    def turn_to(self, index: int, branch: str) -> Worktree:
+        """The worktree on a new branch from the freshest default branch, for a new task; a number is added to a name
+        that is taken. The old branch stays. Raises ``NotSo`` where uncommitted or untracked work stands there."""
+
     def find(self, index: int) -> Worktree | None: ...
 
     def all(self) -> list[Worktree]: ...

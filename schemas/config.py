@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from schemas.base import Frozen
 
@@ -17,7 +17,18 @@ def _split(value: object) -> object:
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
-Argv = Annotated[tuple[str, ...], BeforeValidator(_split), Field(min_length=1)]
+_ARGV_SCHEMA = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        {"type": "string", "pattern": r"\S"},
+    ]
+}
+Argv = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_split),
+    Field(min_length=1),
+    WithJsonSchema(_ARGV_SCHEMA, mode="validation"),
+]
 """A command: ``["ruff", "check"]`` or ``"ruff check"``."""
 
 

@@ -67,6 +67,7 @@ class TaskGiven(Happened):
     issue: int | None = None
     title: str
     body: str = ""
+    branch: str | None = Field(default=None, description="the branch that the worktree was turned to for it")
     request: str | None = None
 
 
@@ -240,6 +241,12 @@ class AgentSeen(Happened):
     detail: str = ""
 
 
+class LimitOver(Happened):
+    """The usage limit that the agent showed is over, by its own words."""
+
+    kind: Literal["limit_over"] = "limit_over"
+
+
 class ForgeFailed(Happened):
     """The forge could not be reached or answered with an error, again and again."""
 
@@ -284,6 +291,7 @@ Event = Annotated[
     | UserDecided
     | PaneDied
     | AgentSeen
+    | LimitOver
     | ForgeFailed
     | ForgeBack
     | EffectFailed,

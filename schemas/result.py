@@ -11,7 +11,7 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, WithJsonSchema, model_validator
 
 from schemas.base import Frozen
 from schemas.errors import BadInput
@@ -41,6 +41,30 @@ class ResultStatus(StrEnum):
     APPROVED = "approved"
 
 
+_ISSUE_SCHEMA = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1, "maximum": MAX_NUMBER},
+        {"type": "string", "pattern": "^#?0*[1-9][0-9]*$"},
+        {"type": "null"},
+    ]
+}
+_NEEDED: list[JsonValue] = [
+    {
+        "if": {"properties": {"status": {"const": "success"}, "review_result": {"type": "null"}}},
+        "then": {
+            "anyOf": [
+                {"required": ["pr_number"], "properties": {"pr_number": {"type": "integer"}}},
+                {"required": ["pr_url"], "properties": {"pr_url": {"type": "string"}}},
+            ]
+        },
+    },
+    {
+        "if": {"properties": {"status": {"const": "review_addressed"}}},
+        "then": {"required": ["review_cycle"], "properties": {"review_cycle": {"type": "integer"}}},
+    },
+]
+
+
 def _issue_number(value: object) -> object:
     if isinstance(value, str):
         digits = value.removeprefix("#")
@@ -58,10 +82,12 @@ def pr_number_of(url: str) -> int | None:
 class Result(Frozen):
     """The content of RESULT.json. Fields that are not known are kept and written back unchanged."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True, json_schema_extra={"allOf": _NEEDED})
 
     status: Annotated[ResultStatus, Field(strict=False)]
-    issue: Annotated[int | None, BeforeValidator(_issue_number)] = Field(default=None, ge=1, le=MAX_NUMBER)
+    issue: Annotated[int | None, BeforeValidator(_issue_number), WithJsonSchema(_ISSUE_SCHEMA, mode="validation")] = (
+        Field(default=None, ge=1, le=MAX_NUMBER)
+    )
     pr_number: int | None = Field(default=None, ge=1, le=MAX_NUMBER)
     pr_url: str | None = None
     review_cycle: int | None = Field(default=None, ge=0, le=MAX_CYCLE)

@@ -68,9 +68,27 @@ def command(
     if len(body) > MAX_BODY:
         raise BadInput(f"the task's text has {len(body)} characters, at most {MAX_BODY} are taken", "Shorten it.")
     event = TaskGiven(
-        pane=pane, at=datetime.now(UTC), issue=issue, title=heading, body=clean(body), request=new_request()
+        pane=pane,
+        at=datetime.now(UTC),
+        issue=issue,
+        title=heading,
+        body=clean(body),
+        branch=_new_branch(context, layout, pane, issue),
+        request=new_request(),
     )
     return told(layout, event, as_json=as_json, jq=jq, silent=silent)
+
+
+def _new_branch(context: Context, layout: Layout, pane: int, issue: int | None) -> str | None:
+    """A pane that had a task before starts the next one on a branch of its own; None where it keeps the one it has."""
+    if read_state(layout.pane_file(pane)).get("status") not in ("done", "approved"):
+        return None
+    from conductor.forge import open_forge
+    from conductor.loop.assemble import worktrees_of
+    from conductor.loop.bring_up import branch_name
+
+    worktrees = worktrees_of(layout, context.config, open_forge(context.config, context.root))
+    return worktrees.turn_to(pane, branch_name(pane, issue)).branch
 
 
 def _from_issue(context: Context, number: int) -> tuple[str, str]:

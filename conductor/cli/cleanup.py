@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import click
@@ -54,7 +55,7 @@ def command(only: tuple[int, ...], force: bool, as_json: bool) -> None:
         stop_conductor(layout)
     removed: dict[str, str | None] = {}
     for index in chosen:
-        _end_pane(layout, panes, dict(agent_kinds(config)), index)
+        _end_pane(layout, panes, agent_kinds(config), index)
         removed[str(index)] = worktrees.remove(index, force=force)
         layout.pane_file(index).unlink(missing_ok=True)
     if set(chosen) == set(there):
@@ -88,7 +89,7 @@ def _refuse_at_risk(worktrees: Worktrees, chosen: list[int]) -> None:
         )
 
 
-def _end_pane(layout: Layout, panes: Panes, kinds: dict[str, AgentKind], index: int) -> None:
+def _end_pane(layout: Layout, panes: Panes, kinds: Mapping[str, AgentKind], index: int) -> None:
     """Tell the conductor, wait until it knows, then end the agent."""
     from conductor.loop.bring_up import known_panes
 

@@ -31,7 +31,7 @@ class Verb(NamedTuple):
 SECTIONS: dict[str, dict[str, Verb]] = {
     "Set up and run": {
         "doctor": Verb("conductor.cli.doctor:command", "Say what is missing, and which command installs it here"),
-        "init": Verb("conductor.cli.init:command", "Detect the project and write .taskmaestro/config.toml"),
+        "init": Verb("conductor.cli.init:command", "Write .taskmaestro/config.toml from what the repository has"),
         "up": Verb("conductor.cli.up:command", "Make worktrees and panes, start the agents and the conductor"),
         "conduct": Verb("conductor.cli.conduct:command", "Run the conductor in this terminal"),
         "attach": Verb("conductor.cli.attach:command", "Show the panes"),

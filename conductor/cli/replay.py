@@ -21,6 +21,8 @@ from schemas.text import one_line
 
 PATIENCE = 5.0
 """Seconds for which differences are looked at again while a conductor is at work."""
+SETTLED = 1.0
+"""Seconds for which the same differences have to stay until they count."""
 
 
 class Difference(NamedTuple):
@@ -76,17 +78,17 @@ def command(*, as_json: bool, jq: str | None, silent: bool) -> int:
 def settled(layout: Layout) -> Comparison:
     """The comparison; while a conductor works, differences count only once nothing is written any more."""
     tail, memory = Tail(layout.journal), Memory()
-    deadline = time.monotonic() + PATIENCE
-    before: list[Difference] | None = None
+    began = since = time.monotonic()
+    before: list[Difference] = []
     while True:
         for _, line in tail.parsed():
             memory.take(line)
-        found = compare(layout, memory)
-        quiet = before == found.differences and not tail.behind()
-        if not found.differences or holder(layout.lock) is None or quiet or time.monotonic() >= deadline:
+        found, now = compare(layout, memory), time.monotonic()
+        if found.differences != before or tail.behind():
+            before, since = found.differences, now
+        if not found.differences or holder(layout.lock) is None or now - since >= SETTLED or now - began >= PATIENCE:
             return found
-        before = found.differences
-        time.sleep(0.25)
+        time.sleep(0.1)
 
 
 def compare(layout: Layout, memory: Memory) -> Comparison:

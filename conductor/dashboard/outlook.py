@@ -26,7 +26,7 @@ REFUSALS = frozenset(
 )
 """Rules by which a person's word is not done; the reason is in the report."""
 
-_NEW_HEAD = "f" * 40
+_HEADS = ("e" * 40, "f" * 40)
 _ANY = "-"
 
 
@@ -56,7 +56,7 @@ def moves(pane: Pane, policy: CyclePolicy) -> list[Move]:
     if pane.role is not Role.WORKER:
         return []
     found = []
-    for when, event in _next(pane):
+    for when, event in samples(pane):
         decision = decide(pane, event, policy)
         after = decision.pane
         if after is pane or decision.rule in REFUSALS or decision.rule == "result that does not fit":
@@ -66,7 +66,7 @@ def moves(pane: Pane, policy: CyclePolicy) -> list[Move]:
     return found
 
 
-def _next(pane: Pane) -> Iterator[tuple[str, ev.Event]]:
+def samples(pane: Pane) -> Iterator[tuple[str, ev.Event]]:
     """One sample of each event that the pane has the subject for."""
     index, at = pane.index, pane.updated_at
     yield from _results(pane)
@@ -80,7 +80,7 @@ def _next(pane: Pane) -> Iterator[tuple[str, ev.Event]]:
         yield "CI says nothing until its budget is used up", spent
     yield from _verdicts(pane)
     if pane.pr_number is not None:
-        yield "the pull request gets another head", ev.HeadMoved(pane=index, at=at, head=_NEW_HEAD)
+        yield "the pull request gets another head", ev.HeadMoved(pane=index, at=at, head=_new_head(pane))
         yield "the pull request is merged", ev.PrMerged(pane=index, at=at)
         yield "the pull request is closed", ev.PrClosed(pane=index, at=at)
     if pane.task is not None and pane.task.delivery in ("sending", "queued", "stranded"):
@@ -88,6 +88,10 @@ def _next(pane: Pane) -> Iterator[tuple[str, ev.Event]]:
         yield "the task reaches the agent", delivered
     yield "a task is given to it", ev.TaskGiven(pane=index, at=at, title=_ANY)
     yield "the agent's program ends", ev.PaneDied(pane=index, at=at, detail=_ANY)
+
+
+def _new_head(pane: Pane) -> str:
+    return next(head for head in _HEADS if head != pane.head)
 
 
 def _results(pane: Pane) -> Iterator[tuple[str, ev.Event]]:
@@ -99,28 +103,38 @@ def _results(pane: Pane) -> Iterator[tuple[str, ev.Event]]:
         addressed = Result(status=ResultStatus.REVIEW_ADDRESSED, review_cycle=pane.review_cycle)
         samples.append(("the worker reports that it answered", addressed))
     for when, result in samples:
-        yield when, ev.ResultSeen(pane=pane.index, at=pane.updated_at, result=result, digest=_ANY, stamp=_ANY)
+        yield (
+            when,
+            ev.ResultSeen(pane=pane.index, at=pane.updated_at, result=result, digest=_ANY, stamp=f"{pane.last_stamp}+"),
+        )
 
 
 def _inspections(pane: Pane) -> Iterator[tuple[str, ev.Event]]:
     claim = pane.claim
     if claim is None:
         return
+    head = _new_head(pane)
     holds = ev.PrFacts(
         number=claim.pr_number,
         found=True,
         state="open",
         head_branch=pane.branch,
-        head=_NEW_HEAD,
-        base=pane.base or _NEW_HEAD,
+        head=head,
+        base=pane.base or head,
         worktree_branch=pane.branch,
-        worktree_head=_NEW_HEAD,
-        remote_head=_NEW_HEAD,
+        worktree_head=head,
+        remote_head=head,
         commits_ahead=1,
         replies=1,
     )
     missing = ev.PrFacts(number=claim.pr_number, found=False)
-    for when, facts in (("the claim holds", holds), ("the claim does not hold", missing)):
+    found = [("the claim holds", holds), ("the claim does not hold", missing)]
+    if pane.head is not None:
+        same = holds.model_copy(
+            update={"head": pane.head, "remote_head": pane.head, "worktree_head": pane.head, "replies": 0}
+        )
+        found.append(("nothing is new on the pull request", same))
+    for when, facts in found:
         inspected = ev.PrInspected(pane=pane.index, at=pane.updated_at, claim_id=claim.claim_id, facts=facts)
         yield when, inspected
 

@@ -61,7 +61,7 @@ def _details(event: ev.Event) -> str:
             return f"{event.effect}: {event.reason}"
         case ev.ForgeFailed():
             return event.reason
-        case ev.ForgeBack() | ev.PrMerged() | ev.PrClosed():
+        case ev.ForgeBack() | ev.PrMerged() | ev.PrClosed() | ev.LimitOver():
             return ""
         case ev.HeadMoved():
             return short(event.head)

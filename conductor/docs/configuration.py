@@ -72,6 +72,8 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if value is None or value in ({}, ()):
         return "-"
+    if isinstance(value, float):
+        return f"`{value:g}`"
     return f"`{json.dumps(list(value) if isinstance(value, tuple) else value)}`"
 
 

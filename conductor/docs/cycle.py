@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from conductor.core.cycle import TABLE, agents, claims, gate, people, reviews
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import get_args
+
+from conductor.core.cycle import TABLE, agents, claims, decide, gate, people, reviews
 from conductor.core.cycle.row import EVERY, LIVE, Row
-from schemas.pane import Status
+from conductor.core.state import Pane
+from conductor.dashboard.outlook import VerbName, samples
+from schemas.config import CyclePolicy
+from schemas.events import Event, UserDecided
+from schemas.pane import Role, Status
 
 GROUPS: dict[str, tuple[Row, ...]] = {
     "What workers report": claims.ROWS,
@@ -15,6 +23,9 @@ GROUPS: dict[str, tuple[Row, ...]] = {
 }
 _DRAWN = 4
 """A rule that holds in more states than this is not drawn: the diagram would be all arrows."""
+_AT = datetime(2026, 1, 1, tzinfo=UTC)
+_POLICY = CyclePolicy(max_cycles=2, ci_returns_cap=1)
+"""Small caps: the ways from state to state are the same, and sooner found."""
 
 _HEAD = """\
 # The review cycle
@@ -43,31 +54,78 @@ def page() -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def drawn(row: Row) -> bool:
-    """Whether the diagram shows the row: it can change the state, and does so from few enough states."""
-    return row.to is not None and len(row.sources) <= _DRAWN and any(row.to - {source} for source in row.sources)
+def arrows() -> dict[tuple[Status, Status], list[str]]:
+    """(from, to) -> the rules that lead there, found by following every sample event from a new pane on.
+
+    A row lists all states that it may end in; which of them follows from which state is only seen by trying.
+    """
+    found: dict[tuple[Status, Status], set[str]] = {}
+    first = Pane(index=1, role=Role.WORKER, updated_at=_AT, pane_id="%1", branch="b", run="abcdef")
+    seen, waiting = {_essence(first)}, [first]
+    while waiting:
+        pane = waiting.pop()
+        for event in _events(pane):
+            decision = decide(pane, event, _POLICY)
+            after = decision.pane
+            if after.status is not pane.status:
+                found.setdefault((pane.status, after.status), set()).add(decision.rule)
+            if (key := _essence(after)) not in seen and after.extra_cycles + after.extra_ci_returns < 2:
+                seen.add(key)
+                waiting.append(after)
+    order = [row.rule for row in TABLE]
+    return {
+        way: sorted(rules, key=order.index) for way, rules in sorted(found.items(), key=lambda item: _place(item[0]))
+    }
+
+
+def _events(pane: Pane) -> Iterator[Event]:
+    for _, event in samples(pane):
+        yield event
+    for verb in get_args(VerbName):
+        yield UserDecided(pane=1, at=_AT, verb=verb, why="-", who="-", request="-", follow_up_issue=1)
+
+
+def _essence(pane: Pane) -> tuple[object, ...]:
+    """What tells two states of a pane apart, without names and numbers that only grow."""
+    gate, task = pane.gate, pane.task
+    return (
+        pane.status,
+        pane.review_cycle,
+        pane.ended,
+        pane.ci_returns,
+        pane.attention and pane.attention.reason,
+        pane.claim and pane.claim.purpose,
+        gate and (gate.state, gate.returned, gate.timed_out, gate.head == pane.green_head),
+        task and (task.kind, task.about, task.open),
+        pane.review is None,
+        pane.pr_number is None,
+        pane.extra_cycles,
+        pane.extra_ci_returns,
+    )
+
+
+def _place(way: tuple[Status, Status]) -> tuple[int, int]:
+    order = list(Status)
+    return order.index(way[0]), order.index(way[1])
+
+
+def _wide(rule: str) -> bool:
+    return any(row.rule == rule and len(row.sources) > _DRAWN for row in TABLE)
 
 
 def diagram() -> str:
-    """The rows that change the state, as a mermaid state diagram."""
-    arrows: dict[tuple[Status, Status], list[str]] = {}
-    for row in TABLE:
-        if row.to is None or not drawn(row):
-            continue
-        for source in sorted(row.sources):
-            for target in sorted(row.to - {source}):
-                arrows.setdefault((source, target), []).append(row.rule)
+    """The moves from state to state, as a mermaid state diagram."""
     lines = ["```mermaid", "stateDiagram-v2", "    [*] --> working: task given"]
-    lines += [f"    {source} --> {target}: {', '.join(rules)}" for (source, target), rules in arrows.items()]
+    for (source, target), rules in arrows().items():
+        drawn = [rule for rule in rules if not _wide(rule)]
+        if drawn:
+            lines.append(f"    {source} --> {target}: {', '.join(drawn)}")
     return "\n".join([*lines, "    done --> [*]", "```"])
 
 
 def _undrawn() -> str:
-    rules = [
-        f"*{row.rule}*" for row in TABLE if row.to is not None and not drawn(row) and row.to - row.sources != set()
-    ]
-    wide = [f"*{row.rule}*" for row in TABLE if row.to is not None and len(row.sources) > _DRAWN]
-    named = ", ".join(dict.fromkeys([*wide, *rules]))
+    rules = {rule: None for rules in arrows().values() for rule in rules if _wide(rule)}
+    named = ", ".join(f"*{rule}*" for rule in rules)
     return f"Not drawn, because they hold in nearly every state: {named}."
 
 

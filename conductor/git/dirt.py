@@ -83,10 +83,11 @@ def private_index(git: Git, folder: Path, git_dir: Path, scratch: Path) -> Itera
             shutil.copy2(git_dir / "index", copy)
         env = {"GIT_INDEX_FILE": str(copy)}
         marked = git.must("ls-files", "-v", "-z", folder=folder, env=env).fields
-        hidden = [row[2:] for row in marked if row[0].islower() or row[0] == "S"]
-        there = [path for path in hidden if os.path.lexists(folder / path)]
-        if there:
-            data = "\0".join(there).encode("utf-8", "surrogateescape") + b"\0"
+        # Lower case: assumed unchanged. S: skipped, as a sparse checkout does with files that are not there.
+        hidden = [row[2:] for row in marked if row[0].islower() and row[0] != "s"]
+        hidden += [row[2:] for row in marked if row[0] in "sS" and os.path.lexists(folder / row[2:])]
+        if hidden:
+            data = "\0".join(hidden).encode("utf-8", "surrogateescape") + b"\0"
             for flag in ("--no-assume-unchanged", "--no-skip-worktree"):
                 git.must("update-index", "-z", flag, "--stdin", folder=folder, env=env, data=data)
         yield env

@@ -75,11 +75,7 @@ class Repository:
 
     def ensure_excluded(self) -> bool:
         """Keep the conductor's files out of every commit; answers whether the exclude file changed."""
-        try:
-            return ensure_excluded_in(self.common_dir)
-        except OSError as error:
-            path = self.common_dir / "info" / "exclude"
-            raise NotSo(f"{path} cannot be written: {error.strerror}", "Mend its owner or mode.") from error
+        return bool(ensure_excluded_in(self.common_dir))
 
     # --- worktrees ---
 

@@ -10,11 +10,11 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic, sleep
 
 from schemas.errors import Fault, NotSo, Unavailable
 from schemas.text import clean, one_line
@@ -172,7 +172,7 @@ class Git:
 
         Raises ``Unavailable`` where the lock stays, ``NotSo`` with git's own words for any other failure.
         """
-        until = time.monotonic() + LOCK_WAIT
+        until = monotonic() + LOCK_WAIT
         pause = 0.02
         while True:
             done = self.run(*arguments, folder=folder, data=data, env=env, timeout=timeout)
@@ -180,12 +180,12 @@ class Git:
                 return done
             if not _CONTENDED.search(done.err):
                 raise self.fault(done, arguments[0], folder, hint)
-            if time.monotonic() >= until:
+            if monotonic() >= until:
                 raise Unavailable(
                     f"git {arguments[0]} in {folder or self.folder}: another git process holds a lock: {done.reason}",
                     "Wait for that process. Where none runs any more, delete the .lock file.",
                 )
-            time.sleep(pause)
+            sleep(pause)
             pause = min(pause * 2, 0.5)
 
     def ask(self, *arguments: str, folder: Path | None = None) -> str:

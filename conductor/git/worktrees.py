@@ -21,6 +21,7 @@ from schemas.errors import BadInput, NotSo, Unavailable
 from schemas.events import History
 from schemas.text import one_line
 from worker.tools.exclude import FOLDER
+from worker.tools.git import git
 
 _OURS = re.compile(r"wt-([1-9][0-9]{0,3})")
 LOCK_WAIT = 60.0
@@ -80,6 +81,37 @@ class GitWorktrees:
         if made is None:
             raise NotSo(f"{shown(str(path))} was made and is not there", f"See git -C {self.root} worktree list.")
         return made
+
+    def turn_to(self, index: int, branch: str) -> Worktree:
+        """See ``Worktrees.turn_to``. Safe to repeat: a crash leaves the old branch checked out, or the new one."""
+        path = self.path_of(index)
+        if not valid_branch(branch):
+            raise BadInput(f"{one_line(repr(branch))} is not a branch's name", "Correct the name.")
+        with self._alone(index):
+            risk = self.at_risk(index)
+            there = [*risk.uncommitted, *risk.untracked]
+            if there:
+                listed = "\n".join(f"  {name}" for name in there[:20])
+                raise NotSo(
+                    f"pane {index} cannot start a new branch, this would be carried along:\n{listed}",
+                    f"Commit it or take it away (in {path}), then give the task again.",
+                )
+            self.fetch()
+            base = self.repository.base_of(self.default_branch())
+            git(["switch", "--quiet", "--no-track", "-c", self._free_name(branch), base], path)
+            found = self.find(index)
+        if found is None:
+            raise NotSo(f"{shown(str(path))} is not there any more", "Bring it back with `taskmaestro up`.")
+        return found
+
+    def _free_name(self, branch: str) -> str:
+        remote = self.repository.config.remote
+        for number in range(1, 1000):
+            name = branch if number == 1 else f"{branch}-{number}"
+            taken = (f"refs/heads/{name}", f"refs/remotes/{remote}/{name}")
+            if not any(self.repository.git.commit(ref) for ref in taken):
+                return name
+        raise NotSo(f"a thousand branches are called {one_line(branch)}", "Delete those that are merged.")
 
     def _start(self, branch: str, path: Path) -> tuple[str, ...]:
         """Arguments for ``git worktree add``. No tracking: it would write to the shared configuration."""

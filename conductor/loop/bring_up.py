@@ -41,6 +41,8 @@ class Known:
     agent: str
     pane_id: str | None
     free: bool
+    used: bool
+    """It had a task before: a new one gets a branch of its own."""
 
 
 @dataclass
@@ -88,7 +90,10 @@ def known_panes(layout: Layout) -> dict[int, Known]:
         free = state.get("status") in ("done", "approved") or (
             state.get("status") == "working" and state.get("awaiting") == "a task"
         )
-        found[index] = Known(index, state.get("role", "worker"), state.get("agent") or "", state.get("pane_id"), free)
+        used = state.get("status") in ("done", "approved")
+        found[index] = Known(
+            index, state.get("role", "worker"), state.get("agent") or "", state.get("pane_id"), free, used
+        )
     return found
 
 
@@ -131,11 +136,12 @@ def bring_up(layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees) 
     tasks = _tasks(plan)
     branches: dict[int, str | None] = {}
     for index in plan.workers():
+        issue = tasks.get(index)
         found = worktrees.find(index)
         if found is None:
-            issue = tasks.get(index)
-            name = f"taskmaestro/issue-{issue.number}-pane-{index}" if issue else f"taskmaestro/pane-{index}"
-            found = worktrees.add(index, name)
+            found = worktrees.add(index, branch_name(index, issue.number if issue else None))
+        elif issue is not None and index in plan.known and plan.known[index].used:
+            found = worktrees.turn_to(index, branch_name(index, issue.number))
         branches[index] = found.branch
     if plan.reviewer is not None:
         found = worktrees.find(plan.reviewer) or worktrees.add(plan.reviewer, f"taskmaestro/review-{plan.reviewer}")
@@ -155,6 +161,11 @@ def bring_up(layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees) 
         )
     inbox.put(layout.inbox, request, events)
     return BroughtUp({index: pane_id for index, (pane_id, _) in ids.items()}, fresh, tuple(notes))
+
+
+def branch_name(index: int, issue: int | None) -> str:
+    """The branch that a pane works on: named after its issue where it has one."""
+    return f"taskmaestro/issue-{issue}-pane-{index}" if issue is not None else f"taskmaestro/pane-{index}"
 
 
 def _tasks(plan: Plan) -> dict[int, Issue]:

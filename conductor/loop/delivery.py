@@ -14,7 +14,10 @@ from pathlib import Path
 import worker.tools
 from conductor.core.messages import POINTER
 from conductor.layout import Layout
+from conductor.loop.limits import Limits
 from conductor.loop.outcome import Done, Failed, Outcome, Retry
+from conductor.panes.agents.after_limit import AfterLimit
+from conductor.panes.programs import find_program
 from conductor.ports import AgentKind, AgentState, Delivery, Launch, Panes, PaneSpec, Prompt
 from schemas.effects import SendTask, StartAgent, TakeBackTask
 from schemas.errors import Fault
@@ -56,6 +59,7 @@ class Deliverer:
         self.panes = panes
         self.kinds = kinds
         self.received = received
+        self.limits = Limits()
         self._starting: set[int] = set()
         self.place_of = place_of
         self.known_idle = known_idle
@@ -73,6 +77,8 @@ class Deliverer:
         prompt = Prompt(effect.task_id, POINTER)
         if effect.start:
             return self._start_with(effect, place, kind, prompt)
+        if self.limits.over(place.index):
+            kind = AfterLimit(kind)
         found = self.panes.find_delivery(place.pane_id, prompt, kind) if again else None
         delivery = found or self.panes.deliver(place.pane_id, prompt, kind, known_idle=self.known_idle(place.pane_id))
         return self._outcome(effect, delivery)
@@ -166,6 +172,7 @@ class Deliverer:
             argv=tuple(kind.argv(launch)),
             env={**kind.env(launch), **worker_environment(self.layout, place.index)},
         )
+        find_program(spec.argv, {**os.environ, **spec.env}, cwd=spec.cwd, install_hint=kind.install_hint)
         self._starting.add(place.index)
         try:
             self.panes.start(place.pane_id, spec)

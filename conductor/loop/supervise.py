@@ -16,9 +16,9 @@ from pathlib import Path
 
 from conductor.core.state import Fleet
 from conductor.loop.delivery import Deliverer, Place
-from conductor.ports import PaneInfo, Panes
+from conductor.ports import AgentState, PaneInfo, Panes
 from schemas.errors import Fault
-from schemas.events import AgentSeen, Event, PaneDied
+from schemas.events import AgentSeen, Event, LimitOver, PaneDied
 from schemas.pane import Role
 from schemas.text import clean, one_line
 
@@ -49,6 +49,7 @@ class Supervisor:
     ) -> None:
         self._panes = panes
         self._deliverer = deliverer
+        self._limits = deliverer.limits
         self._fleet = fleet
         self._observe = observe
         self._wake = wake
@@ -95,9 +96,10 @@ class Supervisor:
     def _run(self) -> None:
         while True:
             try:
-                item = self._queue.get(timeout=self._until_silent())
+                item = self._queue.get(timeout=self._until_due())
             except queue.Empty:
                 self._report_silent()
+                self._end_limits()
                 continue
             if item is None:
                 return
@@ -118,7 +120,7 @@ class Supervisor:
         if info is None or info.dead:
             self._lost(place, info)
             return
-        state = self._deliverer.state_of(place)
+        state = self._state(place)
         if state.name == "gone":
             self._lost(place, self._panes.info(pane_id))
             return
@@ -133,6 +135,15 @@ class Supervisor:
             )
         if state.name == "idle":
             self._wake(place.index)
+
+    def _state(self, place: Place) -> AgentState:
+        """The agent's state; a limit whose time is past is none any more, although it still stands there."""
+        state = self._deliverer.state_of(place)
+        if state.name != "limit":
+            self._limits.gone(place.index)
+            return state
+        holds = self._limits.seen(place.index, state.detail, datetime.now(UTC))
+        return state if holds else AgentState("idle")
 
     def _lost(self, place: Place, info: PaneInfo | None) -> None:
         self._idle.discard(place.pane_id)
@@ -158,6 +169,16 @@ class Supervisor:
                 continue
             found.append((place, self._last_output.get(place.pane_id, time.monotonic()) + self._silent_after))
         return found
+
+    def _until_due(self) -> float | None:
+        dues = [due for due in (self._until_silent(), self._limits.until_next(datetime.now(UTC))) if due is not None]
+        return min(dues) if dues else None
+
+    def _end_limits(self) -> None:
+        """A usage limit that is over by its own words: the work goes on."""
+        for index in self._limits.ended(datetime.now(UTC)):
+            self._observe(LimitOver(pane=index, at=datetime.now(UTC)))
+            self._wake(index)
 
     def _until_silent(self) -> float | None:
         dues = [due for _, due in self._busy()]

@@ -103,7 +103,8 @@ class ControlClient:
         self._farewell = ""
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the reader thread at the end
         self._attached = _Request(("attach-session", session))
-        argv = [*program, "-C", "attach-session", "-f", "ignore-size", "-t", f"={session}"]
+        # -N: attach-session would start a server, in the way of whoever makes the session then.
+        argv = [*program, "-N", "-C", "attach-session", "-f", "ignore-size", "-t", f"={session}"]
         try:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0,

@@ -73,8 +73,9 @@ def _rows(lines: list[str]) -> list[Row]:
 
 
 def all_rows(tmux: Tmux) -> dict[str, Row]:
-    """All panes of the server by id; empty where no server runs. A window linked twice counts for our
-    session.
+    """All panes of the server by id; empty where no server runs.
+
+    A pane whose window is linked into several sessions counts for ours.
     """
     try:
         lines = tmux.read("list-panes", "-a", "-F", _FORMAT)
@@ -83,6 +84,18 @@ def all_rows(tmux: Tmux) -> dict[str, Row]:
     except ConnectionLost:
         # The server went away under the question; whether it is gone is for a fresh process to say.
         return all_rows_anew(tmux)
+    return _by_id(tmux, lines)
+
+
+def all_rows_anew(tmux: Tmux) -> dict[str, Row]:
+    """``all_rows`` by a process of its own."""
+    try:
+        return _by_id(tmux, tmux.once(("list-panes", "-a", "-F", _FORMAT)))
+    except (NoServer, ConnectionLost):
+        return {}
+
+
+def _by_id(tmux: Tmux, lines: list[str]) -> dict[str, Row]:
     found: dict[str, Row] = {}
     for row in _rows(lines):
         if row.info.pane_id not in found or row.info.session == tmux.session:
@@ -90,29 +103,26 @@ def all_rows(tmux: Tmux) -> dict[str, Row]:
     return found
 
 
-def all_rows_anew(tmux: Tmux) -> dict[str, Row]:
-    """``all_rows`` by a process of its own."""
-    try:
-        return {row.info.pane_id: row for row in _rows(tmux.once(("list-panes", "-a", "-F", _FORMAT)))}
-    except (NoServer, ConnectionLost):
-        return {}
+def _question(pane_id: str) -> tuple[str, ...]:
+    """The panes of this one's window, filtered for it: quicker than all panes, never another's answer."""
+    return ("list-panes", "-t", pane_id, "-f", f"#{{==:#{{pane_id}},{pane_id}}}", "-F", _FORMAT)
+
+
+def _answer(tmux: Tmux, pane_id: str, lines: list[str]) -> Row | None:
+    """The one row, where it is this pane's and says so from our session."""
+    rows = _rows(lines)
+    if len(rows) == 1 and rows[0].info.pane_id == pane_id and rows[0].info.session == tmux.session:
+        return rows[0]
+    return None
 
 
 def row_of(tmux: Tmux, pane_id: str) -> Row | None:
-    """One pane, looked for among all panes: other questions may answer for another one."""
+    """One pane, None where it is not among all panes of the server."""
     try:
-        lines = tmux.read("list-panes", "-a", "-f", f"#{{==:#{{pane_id}},{pane_id}}}", "-F", _FORMAT)
-    except NoServer:
-        return None
-    except ConnectionLost:
-        return all_rows_anew(tmux).get(pane_id)
-    return _nearest(tmux, _rows(lines))
-
-
-def _nearest(tmux: Tmux, rows: list[Row]) -> Row | None:
-    """The row of our session, else any: a window may be linked into several sessions."""
-    own = [row for row in rows if row.info.session == tmux.session]
-    return next(iter(own or rows), None)
+        row = _answer(tmux, pane_id, tmux.read(*_question(pane_id)))
+    except (TmuxRefused, NoServer, ConnectionLost):
+        row = None
+    return row or all_rows(tmux).get(pane_id)
 
 
 def screen_of(tmux: Tmux, pane_id: str, history: int = 0) -> tuple[Row, Screen] | None:
@@ -122,19 +132,20 @@ def screen_of(tmux: Tmux, pane_id: str, history: int = 0) -> tuple[Row, Screen] 
     the line's.
     """
     capture = ["capture-pane", "-p", "-J", "-t", pane_id, *(["-S", str(-history)] if history else [])]
-    listing = ["list-panes", "-a", "-f", f"#{{==:#{{pane_id}},{pane_id}}}", "-F", _FORMAT]
     shown: list[str] = []
     try:
-        shown, listed = tmux.run_many(capture, listing)
-        row = _nearest(tmux, _rows(listed))
+        shown, listed = tmux.run_many(capture, _question(pane_id))
+        row = _answer(tmux, pane_id, listed)
     except (TmuxRefused, NoServer, ConnectionLost, ValueError):
         row = None
-    if row is None or row.info.pane_id != pane_id:
-        # No such pane; or its screen imitates the protocol, which cannot reach a process of its own.
+    if row is None:
+        # No such pane, or one in another session; or a screen that imitates the protocol, which cannot reach
+        # a process of its own.
         row = all_rows_anew(tmux).get(pane_id)
         if row is None:
             return None
-        tmux.drop(f"the screen of pane {pane_id} could not be told from tmux's own words")
+        if row.info.session == tmux.session:
+            tmux.drop(f"the screen of pane {pane_id} could not be told from tmux's own words")
         try:
             shown = tmux.once(capture)
         except (TmuxRefused, NoServer, ConnectionLost):

@@ -47,6 +47,7 @@ class Watcher:
         self._lost = False
         self._closed = False
         self._panes: dict[str, bool] = {}
+        self._aside: set[str] = set()
         self._thread: threading.Thread | None = None
         activity.on_output = self._output
         tmux.on_output = activity.note
@@ -71,14 +72,16 @@ class Watcher:
         """These panes run a new program."""
         with self._wake:
             for pane_id in pane_ids:
+                self._aside.discard(pane_id)
                 self._panes[pane_id] = False
                 self._noisy.add(pane_id)
             self._check = True
             self._wake.notify()
 
     def forget(self, pane_id: str) -> None:
-        """This pane is about to be closed on purpose."""
+        """What happens to this pane is done on purpose, until it is expected again."""
         with self._wake:
+            self._aside.add(pane_id)
             self._panes.pop(pane_id, None)
             self._noisy.discard(pane_id)
 
@@ -160,7 +163,8 @@ class Watcher:
             return
         with self._wake:
             before = dict(self._panes)
-            self._panes = dict(now)
+            self._aside &= now.keys()
+            self._panes = {pane_id: dead for pane_id, dead in now.items() if pane_id not in self._aside}
             for pane_id in before.keys() - now.keys():
                 self._noisy.discard(pane_id)
         for pane_id, dead in before.items():

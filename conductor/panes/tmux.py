@@ -117,6 +117,20 @@ class TmuxPanes:
         row = self._row(pane_id)
         if row is None:
             raise NotSo(f"pane {one_line(pane_id)} is not there any more", "Bring the session up again.")
+        # The old program's end is no news.
+        self._watcher.forget(pane_id)
+        try:
+            self._replace(row, spec)
+        finally:
+            self._indexes[pane_id] = spec.index
+            self._watcher.expect([pane_id])
+        info = self.info(pane_id)
+        if info is None:
+            raise Unavailable(f"pane {pane_id} went away while {one_line(spec.argv[0])} was started", "Try again.")
+        return info
+
+    def _replace(self, row: Row, spec: PaneSpec) -> None:
+        pane_id = row.info.pane_id
         own = ("set-option", "-p", "-t", pane_id)
         self._tmux.run_many((*own, "remain-on-exit", "on"), (*own, "-u", STARTED))
         if row.started or not row.info.dead:
@@ -128,12 +142,6 @@ class TmuxPanes:
         # The control protocol is one of lines; an argument with a line feed takes the way of a process.
         (self._tmux.once if "\n" in "".join(respawn) else self._tmux.run_many)(respawn)
         self._tmux.run(*own, STARTED, "1")
-        self._indexes[pane_id] = spec.index
-        self._watcher.expect([pane_id])
-        info = self.info(pane_id)
-        if info is None:
-            raise Unavailable(f"pane {pane_id} went away while {one_line(spec.argv[0])} was started", "Try again.")
-        return info
 
     def deliver(self, pane_id: str, prompt: Prompt, agent: AgentKind, *, known_idle: bool) -> Delivery:
         return self._courier.deliver(_exact(pane_id), prompt, agent, known_idle=known_idle)

@@ -207,7 +207,7 @@ class _Table:
 
     def _run(self, number: int) -> None:
         try:
-            report = self._steps[number].run(self._packet, self._cancelled)
+            report = self._named(number, self._steps[number].run(self._packet, self._cancelled))
         except Cancelled:
             self.stop()
             report = self._failed(number, "cancelled")
@@ -219,6 +219,12 @@ class _Table:
         with self._changed:
             if number in self._running:  # else it was given up
                 self._put(number, report)
+
+    def _named(self, number: int, answer: object) -> StepReport:
+        """The report under the step's own name: what it is advisory by, and what earlier findings are found by."""
+        if not isinstance(answer, StepReport):
+            return self._failed(number, f"defect in the step: it answered {type(answer).__name__} and no report")
+        return answer.model_copy(update={"step": self._steps[number].name})
 
     def _put(self, number: int, report: StepReport) -> None:
         del self._running[number]

@@ -1,0 +1,1 @@
+"""Agent kinds and the real programs behind them."""

@@ -57,7 +57,7 @@ def test_paths_come_out_as_they_are_on_disk(tmp_path: Path, name: str, quote: st
     git(repository, "commit", "-qm", "add")
     path.write_text("one\ntwo\n", encoding="utf-8")
     change = only(staged(repository))
-    assert (change.path, change.status, change.changed_lines) == (name, "modified", {2})
+    assert (change.path, change.status, set(change.changed_lines)) == (name, "modified", {2})
     git(repository, "commit", "-qm", "change")
     path.chmod(0o755)
     assert only(staged(repository)).path == name
@@ -79,7 +79,7 @@ def test_renames_name_both_sides(tmp_path: Path, old: str, new: str) -> None:
     assert (change.path, change.old_path, change.status) == (new, old, "renamed")
     (repository / new).write_text("1\n2\n3\n4\n5\nsix\n", encoding="utf-8")
     change = only(staged(repository, "-M"))
-    assert (change.path, change.old_path, change.changed_lines) == (new, old, {6})
+    assert (change.path, change.old_path, set(change.changed_lines)) == (new, old, {6})
 
 
 @pytest.mark.parametrize("options", [[], ["--no-prefix"], ["--src-prefix=i/", "--dst-prefix=w/"], ["-R"]])

@@ -97,6 +97,8 @@ def test_no_text_can_fake_the_marker_or_the_template() -> None:
     )
     assert [found.review_id for found in parse_markers(body)] == ["1-42-2"]
     assert "\x1b" not in body
+    assert body.count("<!--") == 1
+    assert body.count("<details>") == 1
     outside = body.split("<details>")[0] + body.split("</details>")[-1]
     assert [line for line in outside.split("\n") if line.startswith("#")] == [
         "## Review: CHANGES_REQUESTED",

@@ -1,0 +1,1 @@
+"""Forges: one contract, and what is special about each."""

@@ -241,6 +241,23 @@ def test_squashed_or_rebased_work_counts_as_merged_though_the_base_moved_on(
     assert git(repo, "branch", "--list", "tm/one") == ""
 
 
+def test_a_squash_beside_a_change_of_the_base_counts_as_merged(
+    repo: Path, remote: Path, tmp_path: Path, worktrees: GitWorktrees
+) -> None:
+    lines = [f"{n}\n" for n in range(9)]
+    commit_file(repo, "w.txt", "".join(lines))
+    git(repo, "push", "-q", "origin", "main")
+    wt = worktrees.add(1, "tm/one")
+    commit_file(wt.path, "w.txt", "".join(["mine\n", *lines[1:]]))
+    git(wt.path, "push", "-q", "origin", "tm/one")
+    other = clone(remote, tmp_path / "forge")
+    commit_file(other, "w.txt", "".join([*lines[:2], "base\n", *lines[3:]]))
+    git(other, "merge", "-q", "--squash", "origin/tm/one")
+    git(other, "commit", "-q", "-m", "Squashed (#1)")
+    git(other, "push", "-q", "origin", "main", ":tm/one")
+    assert worktrees.at_risk(1) == AtRisk()
+
+
 def test_work_on_top_of_what_was_squashed_is_still_at_risk(
     remote: Path, tmp_path: Path, worktrees: GitWorktrees, wt: Worktree
 ) -> None:
@@ -252,9 +269,11 @@ def test_work_on_top_of_what_was_squashed_is_still_at_risk(
     assert [line.split()[1] for line in worktrees.at_risk(1).unpushed] == [late[:12]]
 
 
-def test_work_that_undoes_itself_is_not_taken_for_merged(worktrees: GitWorktrees, wt: Worktree) -> None:
+def test_work_that_undoes_itself_is_not_taken_for_merged(repo: Path, worktrees: GitWorktrees, wt: Worktree) -> None:
     commit_file(wt.path, "w.txt", "w")
     git(wt.path, "revert", "--no-edit", "HEAD")
+    commit_file(repo, "base.txt", "x")
+    git(repo, "push", "-q", "origin", "main")
     assert len(worktrees.at_risk(1).unpushed) == 2
 
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from conductor.git.places import delete
@@ -101,10 +101,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(
-    max_examples=25,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+@example(steps=[("delete", "plain.txt", b""), ("hide", "plain.txt", b"")])
+@example(steps=[("hide", "plain.txt", b""), ("write", "plain.txt", b"mine"), ("write", "out/.env", b"k=1")])
 @given(steps=st.lists(STEP, min_size=1, max_size=8))
 def test_random_work_is_always_recoverable(template: Path, steps: list[tuple[str, str, bytes]]) -> None:
     with tempfile.TemporaryDirectory() as holder:

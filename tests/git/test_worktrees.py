@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from conductor.git import places
@@ -15,7 +16,6 @@ from conductor.git.worktrees import GitWorktrees
 from schemas.config import Config
 from schemas.errors import BadInput, NotSo, StillPending, Unavailable
 from tests.support.repos import clone, commit_file, git, make_remote, make_repository
-from tests.support.waiting import wait_until
 
 
 def test_a_worktree_starts_from_what_somebody_has_just_pushed(
@@ -149,6 +149,10 @@ def test_variables_of_a_surrounding_git_process_do_not_lead_elsewhere(
     worktrees = GitWorktrees(repo, Config())
     assert worktrees.add(1, "x").path.is_relative_to(os.path.realpath(repo))
     assert not worktrees.at_risk(1).any
+    for name in ("GIT_DIR", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name)
+    assert git(repo, "branch", "--list", "x") != ""
+    assert git(other, "branch", "--list", "x") == ""
 
 
 def test_without_git_it_says_what_is_missing(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,17 +325,41 @@ def test_processes_that_add_at_once_all_get_theirs(repo: Path, worktrees: GitWor
     assert [found.index for found in worktrees.all()] == [1, 2, 3]
 
 
-def test_a_lock_of_another_git_process_is_waited_for(repo: Path, worktrees: GitWorktrees) -> None:
+def test_a_lock_of_another_git_process_is_waited_for(
+    repo: Path, worktrees: GitWorktrees, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lock = repo / ".git" / "refs" / "heads" / "x.lock"
     lock.write_text("")
-    worker = subprocess.Popen(
-        [sys.executable, "-c", ADD.replace('"tm/" + sys.argv[2]', '"x"'), str(repo), "1"],
-        cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    wait_until((worktrees.root / ".taskmaestro" / "state" / "wt-1.lock").exists, what="the other process to start")
-    assert worker.poll() is None
+    waited: list[float] = []
+
+    def other_ends(seconds: float) -> None:
+        waited.append(seconds)
+        lock.unlink()
+
+    monkeypatch.setattr("conductor.git.run.sleep", other_ends)
+    assert worktrees.add(1, "x").branch == "x"
+    assert len(waited) == 1
+
+
+def test_a_lock_that_stays_is_explained_after_a_bounded_wait(
+    repo: Path, worktrees: GitWorktrees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = repo / ".git" / "refs" / "heads" / "x.lock"
+    lock.write_text("")
+    monkeypatch.setattr("conductor.git.run.LOCK_WAIT", 0.1)
+    with pytest.raises(Unavailable, match="another git process holds a lock") as fault:
+        worktrees.add(1, "x")
+    assert "delete the .lock file" in fault.value.hint
     lock.unlink()
-    assert worker.communicate(timeout=60)[0].strip() == "x"
+    assert worktrees.add(1, "x").branch == "x"
+
+
+def test_a_command_that_hangs_is_ended_with_all_its_children(repo: Path, worktrees: GitWorktrees) -> None:
+    git(repo, "config", "alias.hang", "!sleep 54321")
+    with pytest.raises(Unavailable, match=r"did not end within 0\.3 s"):
+        worktrees.repository.git.run("hang", timeout=0.3)
+    left = [process for process in psutil.process_iter(["cmdline"]) if "54321" in (process.info["cmdline"] or [])]
+    assert not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_a_worktree_on_which_another_process_works_is_not_touched(

@@ -1,0 +1,1 @@
+"""Panes on real tmux servers of their own."""

@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import termios
+import threading
 import time
 import tty
 from datetime import UTC, datetime
@@ -162,7 +163,7 @@ class StandIn:
         if self.ways.get("child") and os.fork() == 0:
             os.setsid()
             self.log("child")
-            time.sleep(600)
+            threading.Event().wait(600)
             os._exit(0)
         self.log("start", json.dumps({"argv": sys.argv[1:], "cwd": str(Path.cwd())}))
         for line in self.ways.get("error", ()), self.ways.get("limit", ()):

@@ -135,7 +135,7 @@ def test_nothing_is_typed_into_an_agent_that_is_not_idle(bench: Bench, ways: dic
 def test_nothing_is_typed_into_a_screen_that_is_not_understood(bench: Bench, tmp_path: Path) -> None:
     spec = bench.spec(1)
     pane_id = bench.up(type(spec)(1, "worker", "x", tmp_path, ("sh", "-c", "echo hello; cat > typed")))[1]
-    wait_until(lambda: "hello" in bench.panes.screen(pane_id).lines)
+    wait_until(lambda: "hello" in bench.panes.screen(pane_id).lines and (tmp_path / "typed").exists())
     done = deliver(bench, pane_id)
     assert done.outcome == "queued"
     assert "unknown" in done.evidence
@@ -160,6 +160,21 @@ def test_copy_mode_and_other_modes_are_left_first(bench: Bench, mode: tuple[str,
     bench.tmux(mode[0], *mode[1:], "-t", pane_id)
     assert bench.panes.info(pane_id).in_mode  # type: ignore[union-attr]
     assert deliver(bench, pane_id).outcome == "delivered"
+    assert submitted(bench) == [PROMPT.line]
+
+
+def test_copy_mode_that_a_person_enters_after_the_paste_is_left_before_enter(bench: Bench) -> None:
+    pane_id = bench.agent_up()
+
+    def person() -> None:
+        wait_until(lambda: pastes(bench) == 1)
+        bench.panes.tmux.run("copy-mode", "-t", pane_id)
+
+    thread = threading.Thread(target=person)
+    thread.start()
+    done = deliver(bench, pane_id)
+    thread.join()
+    assert done.outcome == "delivered"
     assert submitted(bench) == [PROMPT.line]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -100,6 +101,14 @@ def test_a_pane_that_was_started_again_can_be_told_as_dead_again(bench: Bench, h
         wait_until(lambda: bench.panes.state_of(pane_id, bench.agent).name == "idle")
 
 
+def test_a_program_that_is_replaced_on_purpose_is_not_told_as_dead(bench: Bench, heard: Heard) -> None:
+    pane_id = bench.agent_up(ignores_hangup=True)
+    bench.panes.watch(heard)
+    bench.panes.start(pane_id, bench.spec(1))
+    wait_until(lambda: "quiet" in heard.of(pane_id))
+    assert "dead" not in heard.of(pane_id)
+
+
 @pytest.mark.parametrize("how", ["kill-pane", "kill-window", "kill-session"])
 def test_a_pane_that_the_user_closed_is_told_as_gone(bench: Bench, heard: Heard, how: str) -> None:
     ids = bench.up(bench.spec(1), bench.spec(2))
@@ -126,6 +135,14 @@ def test_a_killed_server_means_gone_for_all(bench: Bench, heard: Heard) -> None:
     wait_until(lambda: all("gone" in heard.of(pane_id) for pane_id in ids.values()))
     assert bench.panes.all() == {}
     assert bench.panes.state_of(ids[1], bench.agent).name == "gone"
+
+
+def test_a_server_that_died_without_a_word_means_gone_too(bench: Bench, heard: Heard) -> None:
+    pane_id = bench.agent_up()
+    bench.panes.watch(heard)
+    wait_until(lambda: heard.of(pane_id) == ["quiet"])
+    os.kill(int(bench.tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
+    wait_until(lambda: heard.of(pane_id)[-1:] == ["gone"])
 
 
 def test_after_a_killed_server_the_session_can_be_made_again_and_is_watched(bench: Bench, heard: Heard) -> None:

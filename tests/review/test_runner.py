@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conductor.git.worktrees import GitWorktrees
 from conductor.ports import Cancelled
 from conductor.review.runner import StepsReviewer, run_steps
 from schemas.config import Config
@@ -46,22 +48,18 @@ def failing(name: str, fault: Exception, **more: Any) -> Step:
     return Step(name, body, **more)
 
 
-@dataclass
-class Scratches:
-    """Real scratch worktrees of a real repository."""
+class Scratches(GitWorktrees):
+    """The real worktrees, with a record of what was asked of them."""
 
-    project: Project
-    made: list[Path] = field(default_factory=list)
-    fetched: int = 0
+    def __init__(self, project: Project, config: Config) -> None:
+        super().__init__(project.root, config)
+        self.ensure_excluded()
+        self.made: list[Path] = []
+        self.fetched = 0
 
     def scratch(self, sha: str, name: str) -> Path:
-        path = self.project.root.parent / f"scratch {name}"
-        git(self.project.root, "worktree", "add", "--quiet", "--detach", str(path), sha)
-        self.made.append(path)
-        return path
-
-    def drop_scratch(self, path: Path) -> None:
-        git(self.project.root, "worktree", "remove", "--force", str(path))
+        self.made.append(super().scratch(sha, name))
+        return self.made[-1]
 
     def fetch(self) -> str | None:
         self.fetched += 1
@@ -82,8 +80,8 @@ class OneForge:
 
 
 def reviewer(project: Project, given: list[Step] | None = None, /, **review: object) -> tuple[StepsReviewer, Scratches]:
-    scratches = Scratches(project)
     config = Config.model_validate({"review": review})
+    scratches = Scratches(project, config)
     made = StepsReviewer(scratches, OneForge(project), config, project.root, steps=given, grace=1.0)  # type: ignore[arg-type]
     return made, scratches
 
@@ -163,6 +161,13 @@ def test_a_step_that_raises_could_not_run_and_the_others_go_on(tmp_path: Path, f
     assert str(fault).splitlines()[0] in review.steps[0].detail
 
 
+def test_a_step_that_answers_nothing_could_not_run(tmp_path: Path) -> None:
+    project = Project.make(tmp_path, {}, {"a.py": "x = 1\n"})
+    nothing = Step("odd", lambda packet, cancelled: None)  # type: ignore[arg-type,return-value]
+    review = make_review(project, [nothing, Step("named", ran("otherwise", HIGH).body)])
+    assert [(r.step, r.outcome) for r in review.steps] == [("odd", "could_not_run"), ("named", "ran")]
+
+
 def test_nothing_blocking_but_a_step_missing_needs_a_person(tmp_path: Path) -> None:
     project = Project.make(tmp_path, {}, {"a.py": "x = 1\n"})
     with pytest.raises(NeedsPerson, match="bad: tool is missing"):
@@ -196,32 +201,36 @@ def test_a_step_that_never_ends_is_given_up(tmp_path: Path) -> None:
 
 def test_steps_run_side_by_side_up_to_the_limit_and_report_in_order(tmp_path: Path) -> None:
     packet = Project.make(tmp_path, {}, {"a.py": "x = 1\n"}).packet()
-    lock = threading.Lock()
-    running, most = 0, 0
-    together = threading.Barrier(3)
+    release = threading.Event()
+    running: list[str] = []
+    most, rounds = 0, 0
 
     def body(name: str) -> Body:
         def run(packet: ReviewPacket, cancelled: Callable[[], bool]) -> StepReport:
-            nonlocal running, most
-            with lock:
-                running += 1
-                most = max(most, running)
-            together.wait(30)
-            with lock:
-                running -= 1
+            running.append(name)
+            release.wait(30)
+            running.remove(name)
             return StepReport(step=name, outcome="ran")
 
         return run
 
-    names = [f"s{n}" for n in range(6)]
-    reports = run_steps([Step(name, body(name)) for name in names], packet, never, parallel=3, time_limit=60)
-    assert most == 3
+    def looked_at() -> bool:
+        """Asked once in each round of the loop: some rounds with all places taken, then the steps may end."""
+        nonlocal most, rounds
+        most, rounds = max(most, len(running)), rounds + (len(running) >= 2)
+        if rounds > 3:
+            release.set()
+        return False
+
+    names = [f"s{n}" for n in range(5)]
+    reports = run_steps([Step(name, body(name)) for name in names], packet, looked_at, parallel=2, time_limit=60)
+    assert most == 2
     assert [report.step for report in reports] == names
 
 
 def test_cancelling_stops_the_steps_and_drops_the_checkout(tmp_path: Path) -> None:
     project = Project.make(tmp_path, {}, {"a.py": "x = 1\n"})
-    started, wanted = threading.Event(), threading.Event()
+    started = threading.Event()
 
     def body(packet: ReviewPacket, cancelled: Callable[[], bool]) -> StepReport:
         started.set()
@@ -230,12 +239,8 @@ def test_cancelling_stops_the_steps_and_drops_the_checkout(tmp_path: Path) -> No
 
     made, scratches = reviewer(project, [Step("s", body), failing("never", AssertionError("ran"))], parallel=1)
 
-    def cancelled() -> bool:
-        return started.is_set() and (wanted.set() or True)
-
     with pytest.raises(Cancelled):
-        made.review(project.request(), cancelled)
-    assert wanted.is_set()
+        made.review(project.request(), started.is_set)
     assert not any(path.exists() for path in scratches.made)
 
 
@@ -277,3 +282,21 @@ def test_a_re_review_keeps_what_was_asked_for_first(tmp_path: Path) -> None:
     earlier = (EarlierReview(cycle=1, head="a" * 40, findings=(old,)),)
     review = made.review(project.request(cycle=1, earlier=earlier), never)
     assert [finding.message for finding in review.findings] == ["Old", "Bad"]
+
+
+def test_a_detected_battery_sees_the_scratch_checkout_and_not_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(PYTHON).parent}:{os.environ['PATH']}")
+    config = '[tool.ruff.lint]\nselect = ["F"]\n[tool.pytest.ini_options]\ntestpaths = ["tests"]\n'
+    base = {**GOOD, "pyproject.toml": config}
+    project = Project.make(
+        tmp_path, base, {"calc.py": "import os\n\n\ndef add(a: int, b: int) -> int:\n    return a - b\n"}
+    )
+    request = project.request()
+    git(project.root, "switch", "--quiet", "--detach", "main")
+    made, _ = reviewer(project)
+    review = made.review(request, never)
+    rules = {(finding.rule, finding.path) for finding in review.findings}
+    assert {("verification:lint", "calc.py"), ("verification:test", "tests/test_calc.py")} <= rules
+    assert git(project.root, "status", "--porcelain") == ""

@@ -44,9 +44,10 @@ def test_ruff_is_detected_and_kept_to_changed_lines(tmp_path: Path) -> None:
 
 
 def test_a_syntax_error_counts_on_whatever_line_it_shows(tmp_path: Path) -> None:
-    project = Project.make(tmp_path, BASE, {"old.py": "import sys\n\n\ndef f(:\n    return 1\n"})
+    project = Project.make(tmp_path, {"a.py": "a = 1\nb = 2\n"}, {"a.py": "a = (1\nb = 2\n"})
     report = only_step(scanners(project.context())).run(project.packet(), never)
     assert {(rule, severity) for _, severity, rule in found(report)} == {("ruff:invalid-syntax", "critical")}
+    assert {finding.line for finding in report.findings}.isdisjoint({1})
 
 
 def test_ruff_has_nothing_to_do_without_python(tmp_path: Path) -> None:

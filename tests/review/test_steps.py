@@ -96,7 +96,7 @@ def test_new_logic_without_any_test_is_high(tmp_path: Path) -> None:
         {"tests/test_f.py": LOGIC},
         {"old.py": None},
         {"old.py": '"""Only words."""\n\nimport os\n\n# more words\nLIMIT = 4\n'},
-        {"moved.py": "def old(a):\n    return a + 1\n", "old.py": None},
+        {"moved.py": "# words\n" * 30 + "def old(a):\n    return a + 1\n", "old.py": None},
         {"vendor/x.js": "function f() { return g() }\n"},
     ],
     ids=["tested", "rust", "docs", "config", "tests only", "deletion", "comments", "move", "vendored"],
@@ -140,6 +140,18 @@ def test_a_private_file_that_a_later_commit_takes_out_is_still_in_a_commit(tmp_p
     git(project.root, "rm", "-q", "TASK.md")
     git(project.root, "commit", "-qm", "Take it out")
     assert [f.path for f in run(hygiene(project.context()), project).findings] == ["TASK.md"]
+
+
+def test_a_private_file_in_a_merge_commit_is_seen(tmp_path: Path) -> None:
+    project = Project.make(tmp_path, {}, {"a.md": "x"})
+    git(project.root, "switch", "--quiet", "-c", "side", "main")
+    git(project.root, "commit", "--quiet", "--allow-empty", "-m", "Side")
+    git(project.root, "switch", "--quiet", "work")
+    git(project.root, "merge", "--quiet", "--no-commit", "--no-ff", "side")
+    project.write({"RESULT.json": "{}"})
+    git(project.root, "add", "--force", "RESULT.json")
+    git(project.root, "commit", "--quiet", "-m", "Merge")
+    assert [f.path for f in run(hygiene(project.context()), project).findings] == ["RESULT.json"]
 
 
 def test_taking_out_what_the_base_has_is_fine(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from conductor.ports import Cancelled
 from conductor.review.context import DetectedCommand, tool_environment
-from conductor.review.steps.verification import battery_commands, severity_of, verification
+from conductor.review.steps.verification import battery_commands, severity_of, stable, verification
 from schemas.config import BatteryConfig
 from schemas.review import StepReport
 from tests.review.support import PYTHON, Project, checked, found, never, only_step, script
@@ -78,7 +78,8 @@ def test_tests_that_hang_are_a_critical_finding(tmp_path: Path) -> None:
     assert report.outcome == "ran"
     (finding,) = report.findings
     assert finding.severity == "critical"
-    assert "does not end within 1 s" in finding.message
+    assert "does not end" in finding.message
+    assert "after 1 s" in finding.impact
     assert report.seconds < 15
 
 
@@ -224,3 +225,23 @@ def test_the_checkouts_code_is_tested_and_not_the_installed_one(
     assert env["PYTHONPATH"].split(":") == [f"{checkout}/src", str(checkout), "/more"]
     assert "GH_TOKEN" not in env
     assert "GIT_DIR" not in env
+
+
+def test_a_command_with_no_time_left_was_not_run(tmp_path: Path) -> None:
+    project = Project.make(tmp_path, BASE, {"calc.py": "x = 1\n"})
+    hang = script(tmp_path, "hang.py", "import time\ntime.sleep(60)")
+    report = verify(project, verification={"lint": list(hang), "test": list(hang)}, step_timeout=1.0)
+    assert (report.outcome, report.findings) == ("could_not_run", ())
+    assert "test" in report.detail
+    assert "was not run" in report.detail
+
+
+def test_a_failing_unittest_is_located_by_its_stack(tmp_path: Path) -> None:
+    code = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_x(self):\n        self.assertEqual(1, 2)\n"
+    project = Project.make(tmp_path, BASE, {"tests/__init__.py": "", "tests/test_u.py": code})
+    report = verify(project, verification={"test": [PYTHON, "-m", "unittest", "discover", "-s", "tests", "-t", "."]})
+    assert found(report) == [("tests/test_u.py:6", "critical", "verification:test")]
+
+
+def test_what_differs_from_run_to_run_is_not_in_a_message(tmp_path: Path) -> None:
+    assert stable(f"<X at 0x7f00deadbeef> in 2.84s at {tmp_path}/a.py", tmp_path) == "<X at 0x…> in some time at a.py"

@@ -177,7 +177,7 @@ class Run:
             CiRead(pane=index, at=self.tick(40), gate_id=gate.gate_id, head=gate.head, state=state, checks=(check,))
         )
 
-    def review(self, index: int, *findings: Finding) -> str:
+    def review(self, index: int, *findings: Finding, perform: bool = True) -> str:
         """The running review comes to its verdict. Answers the rule."""
         running = self.pane(index).review
         assert running is not None
@@ -190,7 +190,19 @@ class Run:
             verdict=Verdict.CHANGES if blocking else Verdict.APPROVE,
             findings=findings,
         )
-        return self.event(ReviewFinished(pane=index, at=self.tick(55), review=review, head_now=running.head))
+        finished = ReviewFinished(pane=index, at=self.tick(55), review=review, head_now=running.head)
+        return self.event(finished, perform=perform)
+
+    def event_left_open(self, index: int, *findings: Finding) -> None:
+        """A review that asks for changes: its first effect fails, the second is begun, the third is still to do."""
+        before = set(self.memory.outstanding)
+        self.review(index, *findings, perform=False)
+        first, second, *_ = [key for key in self.memory.outstanding if key not in before]
+        self.perform(first, "failed", "no such pull request")
+        effect = self.memory.outstanding[second].effect
+        begun = IntentLine(**self.journal.stamp(self.now), key=second, effect=effect.kind, pane=index)
+        self.memory.take(begun)
+        self.journal.append([begun])
 
     # --- whole stretches ---
 

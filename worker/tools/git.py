@@ -17,13 +17,13 @@ from typing import Literal
 
 from schemas.errors import BadInput, Fault, NotSo, Unavailable
 from schemas.text import one_line
-from worker.tools.files import TEMPORARY_PREFIX, TEMPORARY_SUFFIX, replace_file
+from worker.tools.exclude import ensure_excluded_in
+from worker.tools.files import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 from worker.tools.process import Outcome, run
 
 TIMEOUT = 60.0
 NETWORK_TIMEOUT = 180.0
 HOOKS_TIMEOUT = 900.0
-PRIVATE = ("/RESULT.json", "/TASK.md", "/.taskmaestro/", f"/{TEMPORARY_PREFIX}*{TEMPORARY_SUFFIX}")
 """What never belongs to a commit (docs/contracts.md, "Files in a managed repository"), as exclude
 patterns.
 """
@@ -201,21 +201,7 @@ def exclude_private(cwd: Path | str) -> list[str]:
 
     The user's lines stay as they are, a second call adds nothing, and nobody's ``.gitignore`` changes.
     """
-    path = root_and_common_dir(cwd)[1] / "info" / "exclude"
-    target = path.resolve()  # some people link it to a file of their own: that file gets the lines
-    try:
-        old = target.read_bytes()
-    except FileNotFoundError:
-        old = b""
-    except OSError as fault:
-        raise Unavailable(f"cannot read {path}: {fault.strerror}", "Make it a readable file.") from fault
-    present = {line.strip().strip(b"/") for line in old.split(b"\n")}
-    added = [line for line in PRIVATE if line.strip("/").encode() not in present]
-    if added:
-        gap = b"\n" if old and not old.endswith(b"\n") else b""
-        target.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(target, old + gap + "".join(f"{line}\n" for line in added).encode())
-    return added
+    return ensure_excluded_in(root_and_common_dir(cwd)[1])
 
 
 # --- the remote

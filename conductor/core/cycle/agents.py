@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conductor.core.cycle.claims import inspect_again
-from conductor.core.cycle.moves import settle, want_person
+from conductor.core.cycle.moves import owes_answer, resend_task, settle, want_person
 from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
 from conductor.core.state import Pane
 from schemas.config import CyclePolicy
@@ -12,6 +12,7 @@ from schemas.events import (
     EffectFailed,
     ForgeBack,
     ForgeFailed,
+    LimitOver,
     PaneDied,
     TaskDelivered,
     TaskQueued,
@@ -86,6 +87,12 @@ def _seen(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
     if was_in_trouble and not stranded and event.state in ("idle", "busy"):
         pane = settle(pane, AttentionReason.UNRESPONSIVE)
     return pane, []
+
+
+def _limit_over(pane: Pane, _event: LimitOver, _policy: CyclePolicy) -> Outcome:
+    pane = settle(pane, AttentionReason.UNRESPONSIVE).model_copy(update={"agent_state": "idle"})
+    begun = pane.task is not None and pane.task.delivery == "delivered"
+    return resend_task(pane, start=False) if begun and owes_answer(pane) else (pane, [])
 
 
 def _died(pane: Pane, event: PaneDied, _policy: CyclePolicy) -> Outcome:
@@ -165,6 +172,7 @@ ROWS: tuple[Row, ...] = (
         _in_trouble,
     ),
     Row("agent seen", EVERY, "agent_seen", None, "idle, busy or starting", _seen),
+    Row("limit over", LIVE, "limit_over", None, "what it interrupted is asked for again", _limit_over),
     Row("pane died", EVERY, "pane_died", None, "its program ended: a person is told", _died),
     Row("forge unreachable", LIVE, "forge_failed", None, "a person is told; it is asked again", _forge_down),
     Row("forge back", EVERY, "forge_back", None, "answers again", _forge_up),

@@ -31,7 +31,7 @@ def _assign(pane: Pane, event: TaskGiven, _policy: CyclePolicy) -> Outcome:
         role=pane.role,
         agent=pane.agent,
         worktree=pane.worktree,
-        branch=pane.branch,
+        branch=event.branch or pane.branch,
         base_branch=pane.base_branch,
         run=pane.run,
         pane_id=pane.pane_id,

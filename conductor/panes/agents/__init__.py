@@ -23,7 +23,7 @@ Factory = Callable[[AgentConfig], AgentKind]
 _HERE = "conductor.panes.agents"
 #: What the distribution declares too; from a source tree that is not installed they are found here.
 BUILT_IN = (
-    EntryPoint("claude", f"{_HERE}:claude", GROUP),
+    EntryPoint("claude", f"{_HERE}:make_claude", GROUP),
     EntryPoint("command", f"{_HERE}.command:make", GROUP),
     EntryPoint("scripted", f"{_HERE}.scripted:make", GROUP),
 )
@@ -113,7 +113,7 @@ class Configured:
         return {**self.kind.env(launch), **self._settings.env}
 
 
-def claude(settings: AgentConfig) -> AgentKind:
+def make_claude(settings: AgentConfig) -> AgentKind:
     """The built-in kind ``claude``; ``command`` in the configuration names another program for it."""
     from conductor.panes.agents.claude import Claude
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from conductor.core.diff import parse_diff
 from conductor.ports import Cancelled, ReviewStep
 from conductor.review.changes import committed_paths
 from conductor.review.context import Budget, StepContext
@@ -35,7 +36,9 @@ class HygieneStep:
             paths = committed_paths(Path(packet.checkout), packet.base, packet.head, self.context.run)
         except Fault as fault:
             return budget.report(self.name, problems=[str(fault)])
-        private = sorted({path for path in paths if is_private(path)})
+        # A merge commit lists no paths of its own, so what is there at the end counts as well.
+        present = {change.path for change in parse_diff(packet.diff) if change.status != "deleted"}
+        private = sorted(path for path in paths | present if is_private(path))
         return budget.report(
             self.name,
             findings=[self._finding(path) for path in private],

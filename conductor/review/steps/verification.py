@@ -28,6 +28,8 @@ from worker.tools.process import Outcome
 SLOTS = ("format", "lint", "types", "test")
 MOST_FINDINGS = 10
 """Of one command; the others are counted in the report."""
+LEAST_SHARE_OF_TIME = 0.1
+"""Of the step's time that must be left for a command: with less, a time-out would say nothing about it."""
 TAIL_LINES = 30
 TAIL_CHARACTERS = 4_000
 NO_TESTS_COLLECTED = 5
@@ -44,6 +46,8 @@ _PROGRAM_MISSING = re.compile(
     r"|^[\w-]+: command not found\s*$|^npm (?:ERR!|error) could not determine executable to run"
 )
 _NOT_RUN_CODES = (126, 127)
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
+_DURATION = re.compile(r"\b\d+(?:\.\d+)?\s?(?:ms|s|secs?|seconds?|minutes?)\b")
 
 
 @dataclass
@@ -122,11 +126,15 @@ class _Work:
 
     def verify(self, name: str, command: ProjectCommand) -> None:
         shown = one_line(" ".join(command.argv), 120)
+        left = self._budget.left
+        if left <= self._budget.seconds * LEAST_SHARE_OF_TIME:
+            self.problems.append(f"{name} (`{shown}`) was not run: the commands before it used up the step's time")
+            return
         try:
             outcome = self._context.run(
                 command.argv,
                 cwd=self._checkout,
-                timeout=self._budget.left,
+                timeout=left,
                 env=tool_environment(self._checkout, self._context.root, command.env),
                 cancelled=self._cancelled,
             )
@@ -137,7 +145,7 @@ class _Work:
             raise Cancelled
         severity = severity_of(name, command.argv)
         if outcome.timed_out:
-            self._timed_out(name, shown, severity, outcome)
+            self._timed_out(name, shown, severity, outcome, left)
         elif outcome.ok:
             self.notes.append(f"{name}: passed (`{shown}`)")
         elif (outcome.returncode in _NOT_RUN_CODES) or _PROGRAM_MISSING.search(outcome.output[-20_000:]):
@@ -153,22 +161,15 @@ class _Work:
             message = f"`{shown}` changes this file: it was not run before the push"
             self._add(name, Severity.HIGH, Place(path, 1, message), "The next person who runs it commits the rest.")
 
-    def _timed_out(self, name: str, shown: str, severity: Severity, outcome: Outcome) -> None:
-        limit = f"{self._budget.seconds:.0f} s"
+    def _timed_out(self, name: str, shown: str, severity: Severity, outcome: Outcome, limit: float) -> None:
         if severity is not Severity.CRITICAL:
-            self.problems.append(f"{name} (`{shown}`) did not end within {limit}")
+            self.problems.append(f"{name} (`{shown}`) did not end within {limit:.0f} s")
             return
         self._quote(name, shown, outcome)
         place = next(iter(places(outcome.output, self._checkout, self._changed)), None)
-        self._add(
-            name,
-            severity,
-            Place(
-                *(place.path, place.line) if place else self._fallback,
-                f"`{shown}` does not end within {limit}",
-            ),
-            "Nothing can be verified or merged on tests or a build that never end.",
-        )
+        where = (place.path, place.line) if place else self._fallback
+        impact = f"Stopped after {limit:.0f} s. Nothing can be verified or merged on tests or a build that never end."
+        self._add(name, severity, Place(*where, f"`{shown}` does not end"), impact)
 
     def _failed(self, name: str, shown: str, severity: Severity, outcome: Outcome) -> None:
         self._quote(name, shown, outcome)
@@ -188,7 +189,10 @@ class _Work:
         if not found:
             last = next((line for line in reversed(outcome.output.splitlines()) if line.strip()), "")
             words = f"`{shown}` fails: {one_line(last, 200)}" if last else f"`{shown}` fails and says nothing"
-            self._add(name, severity, Place(*self._fallback, words), impact)
+            # The innermost place of a stack, where there is one: it is printed last.
+            stack = places(outcome.output, self._checkout, self._changed)[-1:]
+            where = (stack[0].path, stack[0].line) if stack else self._fallback
+            self._add(name, severity, Place(*where, words), impact)
 
     def _places(self, outcome: Outcome) -> Iterator[Place]:
         """The places that the output names, those in changed files first; pytest's failed tests by name."""
@@ -213,12 +217,18 @@ class _Work:
                 path=place.path,
                 line=place.line,
                 severity=severity,
-                message=one_line(f"{name}: {place.message}", 400),
+                message=one_line(f"{name}: {stable(place.message, self._checkout)}", 400),
                 impact=impact,
                 rule=f"verification:{name}",
                 step=self._step,
             )
         )
+
+
+def stable(message: str, checkout: Path) -> str:
+    """The message without what differs from run to run, so that the same failure is known again at the re-review."""
+    text = message.replace(f"{checkout.resolve()}/", "").replace(f"{checkout}/", "")
+    return _DURATION.sub("some time", _ADDRESS.sub("0x…", text))
 
 
 def _line_of(path: Path, test: str) -> int:

@@ -1,0 +1,190 @@
+"""``decide`` and ``assign`` leave a person's word for the conductor, and say what became of it.
+
+The conductor's part, taking the inbox and journalling, is played by ``Taker`` with the real inbox, rules and journal.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conductor import inbox
+from conductor.cli import requests
+from conductor.cli.main import main
+from conductor.lock import ConductorLock
+from schemas.events import TaskGiven, UserDecided
+from schemas.pane import Role, Status
+from tests.support.repos import git
+from tests.support.stories import Run
+
+Out = pytest.CaptureFixture[str]
+
+
+class Taker:
+    """Holds the lock and takes requests from the inbox, as the living conductor does."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._lock = ConductorLock(run.layout.lock)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+        self._lock.acquire()
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._stop.wait(0.02):
+            for path in inbox.waiting(self._run.layout.inbox):
+                for event in inbox.events_of(path):
+                    self._run.event(event, perform=False)
+                path.unlink()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._lock.release()
+
+
+@pytest.fixture
+def alive(run: Run) -> Iterator[Run]:
+    """The story with a conductor that lives."""
+    taker = Taker(run)
+    yield run
+    taker.close()
+
+
+def waiting(run: Run) -> list[UserDecided | TaskGiven]:
+    """The events that wait in the inbox."""
+    events = [event for path in inbox.waiting(run.layout.inbox) for event in inbox.events_of(path)]
+    assert all(isinstance(event, UserDecided | TaskGiven) for event in events)
+    return [event for event in events if isinstance(event, UserDecided | TaskGiven)]
+
+
+def test_a_decision_is_taken_and_its_rule_is_told(alive: Run, capsys: Out) -> None:
+    assert main(["decide", "3", "another-cycle", "--why", "the last finding is easy"]) == 0
+    assert capsys.readouterr().out == "pane 3: another review (one more cycle)\n"
+    assert alive.pane(3).attention is None
+    line = json.loads(alive.layout.journal.read_text().splitlines()[-1])
+    assert line["event"]["who"] == "Tester <tester@example.invalid>"
+    assert line["event"]["why"] == "the last finding is easy"
+
+
+def test_an_approval_names_the_issue_that_follows_up(alive: Run, capsys: Out) -> None:
+    assert main(["decide", "3", "approve", "--why", "accepted", "--follow-up", "31", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["taken"], told["rule"], told["refused"]) == (True, "approved by a person", False)
+    assert told["message"].endswith("→ approved (cycle 3)")
+    assert alive.pane(3).status is Status.APPROVED
+
+
+def test_a_refusal_is_exit_1_with_the_reason(alive: Run, capsys: Out) -> None:
+    assert main(["decide", "3", "retry", "--why", "again"]) == 1
+    assert "the cap of reviews is reached: approve, another-cycle or abandon." in capsys.readouterr().out
+    assert alive.pane(3).attention is not None
+
+
+def test_without_a_conductor_the_decision_waits(run: Run, capsys: Out) -> None:
+    assert main(["decide", "3", "abandon", "--why", "not needed any more"]) == 0
+    assert "taken when `taskmaestro conduct` starts" in capsys.readouterr().out
+    (event,) = waiting(run)
+    assert isinstance(event, UserDecided)
+    assert (event.pane, event.verb, event.why) == (3, "abandon", "not needed any more")
+
+
+def test_without_a_conductor_a_decision_that_the_rules_refuse_is_not_left(run: Run, capsys: Out) -> None:
+    assert main(["decide", "3", "approve", "--why", "x"]) == 1
+    assert "name the issue that follows them up" in capsys.readouterr().out
+    assert waiting(run) == []
+
+
+def test_a_conductor_that_does_not_answer_is_still_pending(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    monkeypatch.setattr(requests, "PATIENCE", 0.2)
+    lock = ConductorLock(run.layout.lock)
+    lock.acquire()
+    try:
+        assert main(["decide", "3", "abandon", "--why", "x", "--json"]) == 8
+    finally:
+        lock.release()
+    assert json.loads(capsys.readouterr().out)["taken"] is False
+    assert len(waiting(run)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["1", "approve", "--why", "x"], 1, "nothing waits for a decision in pane 1: it is approved"),
+        (["9", "approve", "--why", "x"], 2, "there is no pane 9\nPanes: 1, 2, 3, 4."),
+        (["3", "approve", "--why", " \t\x1b"], 2, "--why is empty"),
+        (["3", "retry", "--why", "x", "--follow-up", "3"], 2, "--follow-up goes with approve only"),
+        (["3", "shrug", "--why", "x"], 2, "'shrug' is not one of"),
+        (["3", "approve"], 2, "Missing option '--why'"),
+    ],
+)
+def test_what_cannot_be_decided_leaves_nothing(
+    run: Run, arguments: list[str], code: int, said: str, capsys: Out
+) -> None:
+    assert main(["decide", *arguments]) == code
+    assert said in capsys.readouterr().err
+    assert waiting(run) == []
+
+
+def test_the_login_stands_in_where_git_knows_no_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(run.layout.root, "config", "user.name", "")
+    git(run.layout.root, "config", "user.email", "")
+    monkeypatch.setenv("LOGNAME", "somebody")
+    assert requests.who(run.layout) == "somebody"
+
+
+def test_a_free_pane_takes_a_task_in_ones_own_words(alive: Run, tmp_path: Path, capsys: Out) -> None:
+    body = tmp_path / "task.md"
+    body.write_text("Politely.\x1b[2J\n")
+    assert main(["assign", "1", "--title", "Say \x1bgood evening", "--body-file", str(body)]) == 0
+    assert "pane 1: task given (a free pane takes it) → working (cycle 0)" in capsys.readouterr().out
+    assignment = alive.pane(1).assignment
+    assert assignment is not None
+    assert (assignment.title, assignment.body) == ("Say good evening", "Politely.[2J\n")
+
+
+def test_a_pane_that_is_not_free_refuses(alive: Run, capsys: Out) -> None:
+    assert main(["assign", "2", "--title", "More"]) == 1
+    assert "Pane 2 still has a task" in capsys.readouterr().out
+
+
+def test_an_issue_becomes_the_task(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import conductor.forge
+    from schemas.forge import Issue
+
+    class OneIssue:
+        def issue(self, number: int) -> Issue:
+            return Issue(number=number, title="Parse dates", body="- [ ] ISO 8601")
+
+    monkeypatch.setattr(conductor.forge, "open_forge", lambda config, root: OneIssue())
+    assert main(["assign", "1", "--issue", "31"]) == 0
+    (event,) = waiting(run)
+    assert isinstance(event, TaskGiven)
+    assert (event.issue, event.title, event.body) == (31, "Parse dates", "- [ ] ISO 8601")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["1"], "one of --issue and --title is needed"),
+        (["1", "--issue", "3", "--title", "x"], "one of --issue and --title is needed"),
+        (["1", "--issue", "3", "--body-file", "x"], "an issue has its own text"),
+        (["1", "--title", " \x1b "], "the task has no title"),
+        (["9", "--title", "x"], "there is no pane 9"),
+        (["1", "--title", "x", "--body-file", "/nowhere/x"], "cannot be read"),
+        (["5", "--title", "x"], "pane 5 is a reviewer, not a worker"),
+    ],
+)
+def test_what_is_no_task_leaves_nothing(run: Run, arguments: list[str], said: str, capsys: Out) -> None:
+    run.add(5, role=Role.REVIEWER)
+    run.settle()
+    assert main(["assign", *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert waiting(run) == []
