@@ -43,6 +43,7 @@ class Known:
     free: bool
     used: bool
     """It had a task before: a new one gets a branch of its own."""
+    branch: str | None = None
 
 
 @dataclass
@@ -92,7 +93,13 @@ def known_panes(layout: Layout) -> dict[int, Known]:
         )
         used = state.get("status") in ("done", "approved")
         found[index] = Known(
-            index, state.get("role", "worker"), state.get("agent") or "", state.get("pane_id"), free, used
+            index,
+            state.get("role", "worker"),
+            state.get("agent") or "",
+            state.get("pane_id"),
+            free,
+            used,
+            state.get("branch"),
         )
     return found
 
@@ -135,11 +142,14 @@ def bring_up(layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees) 
     base = worktrees.default_branch()
     tasks = _tasks(plan)
     branches: dict[int, str | None] = {}
+    anew: set[int] = set()  # an agent that runs on in a folder that was lost has to be started again
     for index in plan.workers():
         issue = tasks.get(index)
         found = worktrees.find(index)
         if found is None:
-            found = worktrees.add(index, branch_name(index, issue.number if issue else None))
+            anew.add(index)
+            lost = plan.known[index].branch if index in plan.known and issue is None else None
+            found = worktrees.add(index, lost or branch_name(index, issue.number if issue else None))
         elif issue is not None and index in plan.known and plan.known[index].used:
             found = worktrees.turn_to(index, branch_name(index, issue.number))
         branches[index] = found.branch
@@ -148,7 +158,9 @@ def bring_up(layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees) 
         branches[plan.reviewer] = found.branch
     before = panes.all()
     ids = panes.ensure_session(_specs(layout, plan))
-    fresh = tuple(index for index, (pane_id, made) in ids.items() if made or _waits(before.get(pane_id)))
+    fresh = tuple(
+        index for index, (pane_id, made) in ids.items() if made or index in anew or _waits(before.get(pane_id))
+    )
     events: list[Event] = []
     request = inbox.new_request()
     for position, index in enumerate(sorted(branches)):

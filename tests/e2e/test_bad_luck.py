@@ -62,15 +62,21 @@ def small_disk() -> Iterator[FleetWorld]:
             subprocess.run(["umount", "--lazy", str(state)], check=True)
 
 
+def fill(path: Path) -> None:
+    """Write until the disk is full; raises what says so."""
+    with path.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 512)
+
+
 def test_a_full_disk_pauses_the_conductor_and_nothing_is_lost(small_disk: FleetWorld) -> None:
     world = small_disk
     step, go = gate(world)
     world.begin(behind(step, wrong_work(1)), mending(1))
     world.wait_event("task_delivered")
     filler = world.layout.state / "filler"
-    with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
-        while True:
-            file.write(b"x" * 512)
+    with pytest.raises(OSError, match="No space"):
+        fill(filler)
     go()
     wait_until(lambda: "no space left on the disk" in conductor_screen(world), DEADLINE, "the line for the user")
     wait_until(lambda: (world.worktree(1) / "RESULT.json").exists(), DEADLINE, "the worker's report")
@@ -323,7 +329,9 @@ def test_results_that_cannot_be_read_are_shown_with_their_place_and_told_once(fl
 
 
 def test_a_result_for_another_issue_goes_to_quarantine(fleet_world: FleetWorld) -> None:
-    fleet_world.begin(turn(1, "first", write("x.txt", "x\n"), {"result": {"status": "success", "pr_number": 2, "issue": 9}}))
+    fleet_world.begin(
+        turn(1, "first", write("x.txt", "x\n"), {"result": {"status": "success", "pr_number": 2, "issue": 9}})
+    )
     kept = wait_until(lambda: list(fleet_world.layout.quarantine.glob("wt-1-*")), DEADLINE, "the quarantine")
     assert b'"issue": 9' in kept[0].read_bytes()
     assert not (fleet_world.worktree(1) / "RESULT.json").exists()

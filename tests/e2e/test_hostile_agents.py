@@ -191,6 +191,8 @@ def test_a_worker_cannot_approve_itself(fleet_world: FleetWorld) -> None:
 
 
 def test_a_fix_on_top_of_wrong_work_is_amended(fleet_world: FleetWorld) -> None:
-    fleet_world.begin(wrong_work(1), turn(1, "fix", {"delete": WRONG}, write("ok.txt", "ok\n"), add(WRONG, "ok.txt"), AMEND))
+    fleet_world.begin(
+        wrong_work(1), turn(1, "fix", {"delete": WRONG}, write("ok.txt", "ok\n"), add(WRONG, "ok.txt"), AMEND)
+    )
     fleet_world.wait_status(1, "approved", cycle=1)
     assert fleet_world.git("rev-list", "--count", f"main..{fleet_world.pane(1)['branch']}") == "1"

@@ -18,7 +18,11 @@ FINDING = {
 
 def verdict(result: str, *findings: dict[str, Any], **more: Any) -> Turn:
     """One turn of the reviewer. Its tasks carry the issue of the pane under review."""
-    return {"task": "review", "steps": [{"report": {"kind": "review", "result": result, "findings": list(findings)}}], **more}
+    return {
+        "task": "review",
+        "steps": [{"report": {"kind": "review", "result": result, "findings": list(findings)}}],
+        **more,
+    }
 
 
 def begin(world: FleetWorld, *turns: Turn, **tables: Any) -> None:

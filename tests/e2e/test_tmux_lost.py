@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from conductor.panes.tmux import session_name
 from tests.support.fleet import DEADLINE, FleetWorld, fleet, good_work, mending, turn, wrong_work
 from tests.support.waiting import wait_until
 
@@ -66,21 +67,26 @@ def test_kill_server_in_the_middle_and_up_brings_panes_agents_and_unfinished_tas
 def odd_world(isolated: Path) -> Iterator[FleetWorld]:
     """A path with spaces, quotes and unicode, a user's tmux.conf, and another session whose name begins alike."""
     (isolated / ".tmux.conf").write_text(USER_CONFIG)
-    with fleet("über the #1 ‘shop’; it's", strict=True) as world:
+    with fleet("über the #1 «shop»; it's", strict=True) as world:
         yield world
 
 
+def neighbour_names(world: FleetWorld) -> list[str]:
+    """Names that begin as the session's own, and that the session's own begins with."""
+    session = session_name(world.root)
+    return sorted([f"{session}-2", session[:-2]])
+
+
+def neighbours(world: FleetWorld) -> None:
+    """A person's own sessions. The first client starts the server, with the user's configuration."""
+    for name in neighbour_names(world):
+        argv = ["tmux", "-S", str(world.socket), "new-session", "-d", "-s", name, "sleep 600"]
+        subprocess.run(argv, check=True, timeout=30)
+
+
 def test_a_users_own_tmux_and_an_odd_path_make_no_difference(odd_world: FleetWorld) -> None:
-    from conductor.panes.tmux import session_name
-
     session = session_name(odd_world.root)
-    # The first client starts the server, with the user's configuration: as a person would, before `up`.
-    import subprocess
-
-    for name in (f"{session}-2", session[:-2]):
-        subprocess.run(
-            ["tmux", "-S", str(odd_world.socket), "new-session", "-d", "-s", name, "sleep 600"], check=True, timeout=30
-        )
+    neighbours(odd_world)
     assert odd_world.tmux("show-options", "-gv", "base-index").strip() == "1"
     odd_world.begin(wrong_work(1), mending(1))
     odd_world.wait_status(1, "approved", cycle=1)
@@ -90,17 +96,13 @@ def test_a_users_own_tmux_and_an_odd_path_make_no_difference(odd_world: FleetWor
     odd_world.tmux("kill-server")
     odd_world.turns.append(good_work(2))
     odd_world.configure()
-    for name in (f"{session}-2", session[:-2]):
-        subprocess.run(
-            ["tmux", "-S", str(odd_world.socket), "new-session", "-d", "-s", name, "sleep 600"], check=True, timeout=30
-        )
+    neighbours(odd_world)
     odd_world.up(odd_world.issue("More"), count=2)
     odd_world.wait_status(2, "approved")
     odd_world.taskmaestro("stop", "--panes")
-    assert sorted(odd_world.tmux("list-sessions", "-F", "#S").split()) == sorted([f"{session}-2", session[:-2]])
+    assert sorted(odd_world.tmux("list-sessions", "-F", "#S").split()) == neighbour_names(odd_world)
     odd_world.taskmaestro("up")
-    with contextlib.suppress(AssertionError):
-        wait_until(lambda: session in odd_world.tmux("list-sessions", "-F", "#S").split(), DEADLINE)
+    wait_until(lambda: session in odd_world.tmux("list-sessions", "-F", "#S").split(), DEADLINE, "the session")
     odd_world.taskmaestro("cleanup", "--force")
-    assert sorted(odd_world.tmux("list-sessions", "-F", "#S").split()) == sorted([f"{session}-2", session[:-2]])
+    assert sorted(odd_world.tmux("list-sessions", "-F", "#S").split()) == neighbour_names(odd_world)
     assert not list(odd_world.layout.home.glob("wt-*"))

@@ -22,7 +22,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from worker.tools.config import load_config
 from conductor.cli.main import main as run_verb
 from conductor.forge import open_forge
 from conductor.git.worktrees import GitWorktrees
@@ -37,8 +36,11 @@ from conductor.panes.tmux import TmuxPanes
 from schemas.events import CiRead, ResultSeen, TaskGiven
 from schemas.forge import CheckState
 from schemas.journal import EventLine, JournalLine, ResultLine
+from worker.tools.config import load_config
 
-STEADY = frozenset({"intended", "performed", "recorded", "text written", "started", "pasted", "entered", "unwritten", "written"})
+STEADY = frozenset(
+    {"intended", "performed", "recorded", "text written", "started", "pasted", "entered", "unwritten", "written"}
+)
 """Boundaries that every run passes equally often. The others (``again``, ``postponed``) depend on who is quicker."""
 
 
@@ -133,7 +135,7 @@ def _conduct(folder: Path, root: Path, request: dict[str, Any]) -> int:
 
 
 def _up(_folder: Path, root: Path, request: dict[str, Any]) -> int:
-    """What ``taskmaestro up`` does, but for the conductor's own pane: the caller has a conductor that holds the lock."""
+    """What ``taskmaestro up`` does, without a pane for the conductor: one that holds the lock is there already."""
     layout = Layout(root)
     config = load_config(root)
     forge = open_forge(config, root)

@@ -185,9 +185,15 @@ class FleetWorld:
 
     def kill_conductor(self) -> int:
         """kill -9 of the live conductor; answers its pid after it is gone."""
-        held = wait_until(lambda: holder(self.layout.lock), DEADLINE, "a live conductor")
-        os.kill(held["pid"], signal.SIGKILL)
+        pid = self.conductor()
+        os.kill(pid, signal.SIGKILL)
         wait_until(lambda: holder(self.layout.lock) is None, DEADLINE, "the conductor's end")
+        return pid
+
+    def conductor(self) -> int:
+        """The pid of the live conductor."""
+        held = wait_until(lambda: holder(self.layout.lock), DEADLINE, "a live conductor")
+        assert held is not None
         return int(held["pid"])
 
     # --- looking
@@ -217,7 +223,7 @@ class FleetWorld:
         index: int,
         status: str | None = None,
         *,
-        attention: str | None | bool = False,
+        attention: str | bool | None = False,
         cycle: int | None = None,
         timeout: float = DEADLINE,
     ) -> dict[str, Any]:
