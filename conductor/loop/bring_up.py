@@ -44,6 +44,7 @@ class Known:
     free: bool
     used: bool
     """It had a task before: a new one gets a branch of its own."""
+    branch: str | None = None
 
 
 @dataclass
@@ -93,7 +94,13 @@ def known_panes(layout: Layout) -> dict[int, Known]:
         )
         used = state.get("status") in ("done", "approved")
         found[index] = Known(
-            index, state.get("role", "worker"), state.get("agent") or "", state.get("pane_id"), free, used
+            index,
+            state.get("role", "worker"),
+            state.get("agent") or "",
+            state.get("pane_id"),
+            free,
+            used,
+            state.get("branch"),
         )
     return found
 
@@ -152,11 +159,14 @@ def bring_up(
     base = worktrees.default_branch()
     tasks = _tasks(plan)
     branches: dict[int, str | None] = {}
+    anew: set[int] = set()  # an agent that runs on in a folder that was lost has to be started again
     for index in plan.workers():
         issue = tasks.get(index)
         found = worktrees.find(index)
         if found is None:
-            found = worktrees.add(index, branch_name(index, issue.number if issue else None))
+            anew.add(index)
+            lost = plan.known[index].branch if index in plan.known and issue is None else None
+            found = worktrees.add(index, lost or branch_name(index, issue.number if issue else None))
         elif issue is not None and index in plan.known and plan.known[index].used:
             found = worktrees.turn_to(index, branch_name(index, issue.number))
         branches[index] = found.branch
@@ -166,7 +176,9 @@ def bring_up(
     before = panes.all()
     ids = panes.ensure_session([*conductor, *_specs(layout, plan)])
     panes.hand_over(variables or {})
-    fresh = tuple(index for index, (pane_id, made) in ids.items() if made or _waits(before.get(pane_id)))
+    fresh = tuple(
+        index for index, (pane_id, made) in ids.items() if made or index in anew or _waits(before.get(pane_id))
+    )
     events: list[Event] = []
     request = inbox.new_request()
     for position, index in enumerate(sorted(branches)):

@@ -137,6 +137,8 @@ def _forge_up(pane: Pane, _event: ForgeBack, _policy: CyclePolicy) -> Outcome:
     return inspect_again(pane) if pane.claim is not None else (pane, [])
 
 
+KEEP_WORKTREE = "keep_worktree"
+"""What failed where a worktree vanished without a clean-up."""
 _FAILED_EFFECT = {
     "send_task": AttentionReason.UNRESPONSIVE,
     "take_back_task": AttentionReason.UNRESPONSIVE,
@@ -156,6 +158,20 @@ def _effect_failed(pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> Out
     if raised is pane:
         return pane, []
     return raised.model_copy(update={"failing_effect": event.effect}), effects
+
+
+def _of_worktree(_pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> bool:
+    return event.effect == KEEP_WORKTREE
+
+
+def _worktree_lost(pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> Outcome:
+    return want_person(
+        pane,
+        AttentionReason.PANE_DEAD,
+        f"Pane {pane.index}: {event.reason} What was committed is on the branch {pane.branch};"
+        " `taskmaestro up` makes the worktree again and gives the open task again.",
+        event.at,
+    )
 
 
 def recovered(pane: Pane, effect: str) -> Pane:
@@ -187,6 +203,15 @@ ROWS: tuple[Row, ...] = (
     Row("pane died", EVERY, "pane_died", None, "its program ended: a person is told", _died),
     Row("forge unreachable", LIVE, "forge_failed", None, "a person is told; it is asked again", _forge_down),
     Row("forge back", EVERY, "forge_back", None, "answers again", _forge_up),
+    Row(
+        "worktree lost",
+        LIVE,
+        "effect_failed",
+        None,
+        "somebody removed it: a person is told, the branch is kept",
+        _worktree_lost,
+        _of_worktree,
+    ),
     Row(
         "effect failed",
         LIVE,
