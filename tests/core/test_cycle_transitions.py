@@ -737,3 +737,24 @@ def test_a_raised_cap_of_the_policy_lets_the_gate_review() -> None:
     play.say(PolicySet(pane=0, at=play.now, policy=CyclePolicy(max_cycles=3)))
     assert kinds(play.ci("passed")) == ["run_review"]
     assert play.reason is None
+
+
+def test_another_question_after_a_question_is_told() -> None:
+    play = Play()
+    play.task()
+    first = AgentSeen(pane=1, at=play.now, state="permission", detail="Run `rm x`?")
+    assert kinds(play.say(first)) == ["report"]
+    assert play.say(first) == []
+    assert kinds(play.say(first.model_copy(update={"detail": "Run `rm y`?"}))) == ["report"]
+    assert play.pane.attention is not None
+    assert "rm y" in play.pane.attention.message
+
+
+def test_a_task_that_arrived_does_not_hide_that_the_agent_asks_or_failed() -> None:
+    play = Play()
+    (sent,) = [effect for effect in play.task() if isinstance(effect, SendTask)]
+    play.say(AgentSeen(pane=1, at=play.now, state="error", detail="not logged in"))
+    play.say(TaskDelivered(pane=1, at=play.now, task_id=sent.task_id, evidence="its hook recorded it"))
+    assert play.reason == "unresponsive"
+    play.say(AgentSeen(pane=1, at=play.now, state="busy"))
+    assert play.reason is None
