@@ -14,6 +14,7 @@ from schemas.events import (
     EffectFailed,
     ForgeBack,
     ForgeFailed,
+    LimitOver,
     PaneBound,
     PaneDied,
     PolicySet,
@@ -736,4 +737,20 @@ def test_a_raised_cap_of_the_policy_lets_the_gate_review() -> None:
     assert play.reason == "cycle_cap"
     play.say(PolicySet(pane=0, at=play.now, policy=CyclePolicy(max_cycles=3)))
     assert kinds(play.ci("passed")) == ["run_review"]
+    assert play.reason is None
+
+
+def test_a_task_that_stranded_at_a_limit_is_sent_again_when_that_is_over() -> None:
+    play = Play()
+    _unresponsive(play)
+    assert kinds(play.say(LimitOver(pane=1, at=play.now))) == ["send_task"]
+    assert play.reason is None
+
+
+def test_a_dead_agent_is_not_taken_for_alive_because_its_terminal_is() -> None:
+    play = Play()
+    _pane_dead(play)
+    play.say(PaneBound(pane=1, at=play.now, pane_id="%1", fresh=False))
+    assert play.reason == "pane_dead"
+    play.say(PaneBound(pane=1, at=play.now, pane_id="%2", fresh=True))
     assert play.reason is None

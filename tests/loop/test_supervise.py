@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from conductor.loop.delivery import Place
+from conductor.loop.limits import Limits
 from conductor.loop.supervise import Supervisor, place_in
 from conductor.ports import AgentState, PaneInfo
 from schemas.errors import Unavailable
@@ -45,6 +46,7 @@ class AgentsDouble:
         self.state: AgentState | Exception = AgentState("busy")
         self.looks = 0
         self.starting = False
+        self.limits = Limits()
 
     def is_starting(self, _index: int) -> bool:
         return self.starting
@@ -152,7 +154,7 @@ def test_a_pane_that_ended_is_told_once(watching: Watching, how: str, detail: st
     for _ in range(3):
         watching.says(how)
     wait_until(lambda: watching.play.reason == "pane_dead")
-    watching.supervisor._queue.put(("%1", "look"))
+    watching.supervisor._queue.put("%1")
     wait_until(watching.supervisor._queue.empty)
     died = [event for event in watching.events if isinstance(event, PaneDied)]
     assert [event.detail for event in died] == [detail]
