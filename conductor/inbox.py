@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
-from worker.tools.files import replace_file
 
 from schemas.errors import BadInput
 from schemas.events import EVENT, Event
 from schemas.text import one_line
+from worker.tools.files import replace_file
 
 
 def new_request() -> str:

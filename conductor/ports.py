@@ -210,6 +210,8 @@ class AgentKind(Protocol):
     idle_memory_mb: int
     has_receipts: bool
     """Its hooks record receipts, so that a missing receipt means something."""
+    pass_env: tuple[str, ...]
+    """Variables that it needs from the shell in which `up` is called (keys, base URLs); `PREFIX_*` for many."""
 
     def prepare(self, launch: Launch) -> None:
         """Write the settings that the launch needs, outside the worktree."""
@@ -293,6 +295,9 @@ class Panes(Protocol):
 
         Conductor below, full width. Panes that live already are kept. Only options of our panes and windows are set.
         """
+
+    def hand_over(self, variables: Mapping[str, str]) -> None:
+        """Give these to every program that is started in the session from now on; on no command line, in no file."""
 
     def all(self) -> dict[str, PaneInfo]:
         """All panes of the server; empty where no server runs."""

@@ -76,6 +76,9 @@ class BatteryConfig(Frozen):
     lint: Argv | None = Field(default=None, description="command that looks for mistakes; default: as detected")
     types: Argv | None = Field(default=None, description="command that checks the types; default: as detected")
     test: Argv | None = Field(default=None, description="command that runs the tests; default: as detected")
+    skip: tuple[Literal["format", "lint", "types", "test"], ...] = Field(
+        default=(), description="what is left out although the project has a command for it"
+    )
     timeout: float = Field(default=900.0, gt=0, description="seconds for each command")
 
 
@@ -105,7 +108,11 @@ class AgentConfig(Frozen):
     )
     command: Argv | None = Field(default=None, description="the program with its arguments, for kind command")
     args: tuple[str, ...] = Field(default=(), description="more arguments")
-    env: dict[str, str] = Field(default_factory=dict, description="more environment variables")
+    env: dict[str, str] = Field(default_factory=dict, description="more environment variables; nothing secret")
+    pass_env: tuple[str, ...] = Field(
+        default=(),
+        description="names of variables that `up` hands from its shell to the panes, such as keys; `PREFIX_*` for many",
+    )
     idle: str | None = Field(default=None, description="pattern of a line that shows only when it is idle")
     busy: str | None = Field(default=None, description="pattern of a line that shows while it works")
     permission: str | None = Field(default=None, description="pattern of a line that asks for leave")
@@ -128,6 +135,9 @@ class Config(Frozen):
     default_branch: str | None = Field(default=None, description="where work starts from; default: the remote's own")
     remote: str = Field(default="origin", description="the git remote that branches are pushed to")
     precious: tuple[str, ...] = Field(default=(".env*",), description="ignored files that clean-up must not lose")
+    needed: tuple[str, ...] = Field(
+        default=(), description="files that git ignores and each new checkout gets a copy of, such as generated ones"
+    )
     silent_after: float = Field(
         default=900.0, gt=0, description="seconds without output after which a busy agent is reported"
     )

@@ -246,6 +246,7 @@ class Reaction:
         pane_id = self._pane_id(conductor, index)
         self._until(lambda: conductor.supervisor.known_idle(pane_id), f"pane {index} to be idle")
         result = self._ready(conductor, index)
+        time.sleep(0.8)  # idle is known only of an agent whose screen stood still for half a second
         folder = self.layout.worktree(index)
         staged = folder / ".git-result.tmp"
         staged.write_text(json.dumps(result), encoding="utf-8")

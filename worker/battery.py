@@ -30,10 +30,13 @@ _NO_TESTS_COLLECTED = 5
 
 @dataclass(frozen=True)
 class Detected:
-    """The commands by slot, each with why. ``passed_over`` are those that another one came before."""
+    """The commands by slot, each with why. ``passed_over`` are those that another one came before; ``missing`` those
+    whose program is not installed, for slots that nothing else was found for.
+    """
 
     commands: dict[Slot, Command]
     passed_over: tuple[Command, ...] = ()
+    missing: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,14 +68,17 @@ def detect(root: Path, main: Path | None = None) -> Detected:
     project = Project(root, main or root)
     commands: dict[Slot, Command] = {}
     passed_over: list[Command] = []
+    missing: list[Command] = []
     for detector in _DETECTORS:
         for command in detector(project):
-            if command.slot in commands:
+            if command.missing:
+                missing.append(command)
+            elif command.slot in commands:
                 passed_over.append(command)
             else:
                 commands[command.slot] = command
     ordered = {slot: commands[slot] for slot in SLOTS if slot in commands}
-    return Detected(ordered, tuple(passed_over))
+    return Detected(ordered, tuple(passed_over), tuple(one for one in missing if one.slot not in ordered))
 
 
 def plan(root: Path, config: BatteryConfig, main: Path | None = None) -> list[Command]:
@@ -89,11 +95,22 @@ def plan(root: Path, config: BatteryConfig, main: Path | None = None) -> list[Co
     commands = []
     for slot in SLOTS:
         argv = configured[slot]
+        if slot in config.skip:
+            continue
         if argv is not None:
             commands.append(Command(slot, argv, f".taskmaestro/config.toml: battery.{slot}"))
         elif slot in found:
             commands.append(found[slot])
     return commands
+
+
+def left_out(root: Path, config: BatteryConfig, main: Path | None = None) -> list[str]:
+    """What the battery does not do although the project is set up for it, a line each with the reason."""
+    lines = [f"{slot}: left out ([battery] skip in .taskmaestro/config.toml)" for slot in config.skip]
+    for one in detect(root, main).missing:
+        if one.slot not in config.skip and getattr(config, one.slot) is None:
+            lines.append(f"{one.slot}: left out: {one.missing} ({one.why})")
+    return lines
 
 
 def run_battery(
@@ -110,6 +127,8 @@ def run_battery(
     """
     say = told or (lambda _: None)
     stages: list[Stage] = []
+    for line in left_out(root, config, main):
+        say(line)
     for command in plan(root, config, main):
         say(f"{command.slot}: {shlex.join(command.argv)}")
         stage = _run_stage(root, main or root, command, config.timeout, cancelled)

@@ -18,12 +18,12 @@ from worker.tools.files import MissingFile, read_regular
 
 TASK_FILE = "TASK.md"
 MAX_BYTES = 4 * 1024 * 1024
-KINDS = ("first", "fix", "ci", "notice")
+KINDS = ("first", "fix", "ci", "notice", "review")
 _OPEN, _CLOSE = "<!-- taskmaestro", "-->"
 _SHA = re.compile(r"^[0-9a-f]{7,64}$")
 _WHERE = "Only the conductor writes TASK.md; `taskmaestro retry` has it written again."
 
-TaskKind = Literal["first", "fix", "ci", "notice"]
+TaskKind = Literal["first", "fix", "ci", "notice", "review"]
 
 
 class BadTask(BadInput):

@@ -7,7 +7,9 @@ even then a copy is kept.
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
@@ -16,16 +18,22 @@ from typing import Any
 
 import click
 
+from conductor.cli.output import note
 from schemas.config import Config
-from schemas.errors import BadInput
+from schemas.errors import BadInput, Fault
 from schemas.text import one_line
-from worker.battery import detect
-from worker.detect.base import Command
-from worker.detect.python import find_python
+from worker.battery import detect, environment
+from worker.detect.base import SLOTS, Command, Project
+from worker.detect.python import find_python, generated
 from worker.tools import git as g
 from worker.tools.config import CONFIG, load_config, parse_config
 from worker.tools.files import read_regular, replace_file
+from worker.tools.process import run
 
+TRIAL = 300.0
+"""Seconds for each command that is tried."""
+NO_TESTS_COLLECTED = 5
+"""pytest's exit code."""
 AGENTS = ("claude", "codex", "gemini", "opencode", "qwen", "pi", "aider")
 """In the order in which one is chosen where several are installed."""
 
@@ -39,25 +47,36 @@ class Found:
     agents: list[str]
     forge: str
     commands: dict[str, Command]
+    agent: str = "claude"
+    generated: list[str] = field(default_factory=list)
+    """Ignored files that the package's build writes, and that each checkout needs."""
+    failing: dict[str, str] = field(default_factory=dict)
+    """Slots whose command fails on the present code, with its last line."""
     notes: list[str] = field(default_factory=list)
 
 
 @click.command(name="init")
 @click.option("--force", is_flag=True, help="Write the configuration anew; the old file is kept as a copy.")
 @click.option("--forge", help="local or github; default: github where origin is there and gh is installed.")
+@click.option("--agent", metavar="NAME", help="The agent of new panes; default: the first that is installed.")
+@click.option("--no-try", "untried", is_flag=True, help="Do not try the commands that were found.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found and done as JSON.")
-def command(force: bool, forge: str | None, as_json: bool) -> None:
+def command(force: bool, forge: str | None, agent: str | None, untried: bool, as_json: bool) -> None:
     """Write .taskmaestro/config.toml from what the repository has.
 
     Finds the commands for format, lint, types and test, the default branch and an installed agent, keeps
     taskmaestro's own files out of every commit (in .git/info/exclude; no .gitignore changes), and makes
     the local forge where that is the kind. May be repeated: what is there stays.
 
+    Each command is tried once on a checkout of the newest commit. One that fails there already is left out,
+    since no worker could ever get it green.
+
     \b
     taskmaestro init
+    taskmaestro init --agent claude
     taskmaestro init --forge github --force
     """
-    answer = initialise(Path.cwd(), force=force, forge=forge)
+    answer = initialise(Path.cwd(), force=force, forge=forge, agent=agent, told=None if untried else note)
     if as_json:
         click.echo(json.dumps(answer))
         return
@@ -65,17 +84,30 @@ def command(force: bool, forge: str | None, as_json: bool) -> None:
         click.echo(line)
 
 
-def initialise(cwd: Path, *, force: bool = False, forge: str | None = None) -> dict[str, Any]:
-    """Do it and answer ``{ok, root, config, written, backup, excluded, kept, found, lines}``."""
+def initialise(
+    cwd: Path,
+    *,
+    force: bool = False,
+    forge: str | None = None,
+    agent: str | None = None,
+    told: Callable[[str], object] | None = None,
+) -> dict[str, Any]:
+    """Do it and answer ``{ok, root, config, written, backup, excluded, kept, found, lines}``.
+
+    The commands are tried where ``told`` is given, which gets a line before each.
+    """
     top, common = g.root_and_common_dir(cwd)
     root = g.main_root(top, common)
-    found = find(root, forge)
+    found = find(root, forge, agent)
     path = root / CONFIG
     there = path.exists() or path.is_symlink()
     backup: Path | None = None
     if there and not force:
         config = load_config(root)
     else:
+        if told is not None and g.head(root) is not None:
+            g.exclude_private(root)
+            try_out(found, told)
         text = config_text(found)
         config = parse_config(text.encode(), path)
         path.parent.mkdir(exist_ok=True)
@@ -96,18 +128,19 @@ def initialise(cwd: Path, *, force: bool = False, forge: str | None = None) -> d
         "found": {
             "default_branch": found.default_branch,
             "agents": found.agents,
+            "needed": found.generated,
+            "failing": found.failing,
             "commands": {slot: {"argv": list(one.argv), "why": one.why} for slot, one in found.commands.items()},
         },
         "lines": _lines(found, config, path, there and not force, backup, excluded, kept, made),
     }
 
 
-def find(root: Path, forge: str | None = None) -> Found:
-    """Look around in the repository and on PATH; changes nothing."""
-    notes = []
+def find(root: Path, forge: str | None = None, agent: str | None = None) -> Found:
+    """Look around in the repository and on PATH; changes nothing. Raises ``BadInput`` for an unknown agent."""
+    notes: list[str] = []
     agents = [name for name in AGENTS if shutil.which(name)]
-    if not agents:
-        notes.append(f"no agent was found on PATH (looked for {', '.join(AGENTS)}); install one, or set `agent`")
+    agent = _agent(agents, agent, notes)
     branch = g.default_branch(root) or g.current_branch(root)
     if g.head(root) is None:
         notes.append("the repository has no commit yet; make one before the first worker starts")
@@ -116,10 +149,66 @@ def find(root: Path, forge: str | None = None) -> Found:
     kind = forge or ("github" if on_github and shutil.which("gh") else "local")
     if on_github and not shutil.which("gh"):
         notes.append("origin is on GitHub and the gh program was not found: install gh, then init --force")
-    commands = {str(slot): one for slot, one in detect(root).commands.items()}
+    detected = detect(root)
+    commands = {str(slot): one for slot, one in detected.commands.items()}
+    notes += [f"{one.slot}: left out, since {one.missing} ({one.why})" for one in detected.missing]
     if not commands:
         notes.append("no commands for format, lint, types or test were found; set them under [battery]")
-    return Found(root, branch, agents, kind, commands, notes)
+    needed = [name for name in generated(Project(root, root)) if g.is_ignored(root, name)]
+    return Found(root, branch, agents, kind, commands, agent, needed, {}, notes)
+
+
+def _agent(installed: list[str], wanted: str | None, notes: list[str]) -> str:
+    """The agent to be set: the one that is asked for, else the first one that is installed and known here."""
+    from conductor.panes.agents import doors
+
+    known = doors()
+    if wanted is not None:
+        if wanted not in known:
+            raise BadInput(f"agent {one_line(repr(wanted))} is not known", f"Known: {', '.join(sorted(known))}.")
+        return wanted
+    if not installed:
+        notes.append(f"no agent was found on PATH (looked for {', '.join(AGENTS)}); install one, or set `agent`")
+    found = [name for name in installed if name in known]
+    if installed and not found:
+        notes.append(
+            f"{', '.join(installed)}: installed, but this version drives none of them; see [agents] for any program"
+        )
+    return found[0] if found else "claude"
+
+
+def try_out(found: Found, told: Callable[[str], object]) -> None:
+    """Run each command as a check on a checkout of the newest commit; those that fail go into ``failing``."""
+    from conductor.git.worktrees import GitWorktrees
+
+    worktrees = GitWorktrees(found.root, Config(needed=tuple(found.generated)))
+    checkout = worktrees.scratch(g.head(found.root) or "HEAD", "init")
+    try:
+        for slot, one in found.commands.items():
+            if one.check is None and slot == "format":
+                continue  # it would change files instead of telling
+            argv = check_argv(found.root, one)
+            told(f"trying {slot}: {shlex.join(argv)}")
+            fault = _trial(argv, one, checkout, found)
+            if fault:
+                found.failing[slot] = fault
+                found.notes.append(f"{slot}: left out, since it fails on the newest commit already: {fault}")
+    finally:
+        worktrees.drop_scratch(checkout)
+
+
+def _trial(argv: list[str], one: Command, checkout: Path, found: Found) -> str:
+    """Why the command fails, "" where it does not."""
+    try:
+        outcome = run(argv, cwd=checkout, timeout=TRIAL, env=environment(checkout, found.root, dict(one.env)))
+    except Fault as fault:
+        return one_line(fault.what, 200)
+    if outcome.timed_out:
+        found.notes.append(f"{one.slot}: not known whether it passes, it did not end within {TRIAL:.0f} s")
+    if outcome.ok or outcome.timed_out or ("pytest" in argv and outcome.returncode == NO_TESTS_COLLECTED):
+        return ""
+    last = next((line for line in reversed(outcome.tail(20).splitlines()) if line.strip()), "it says nothing")
+    return one_line(f"{outcome.ending()}: {last}", 200)
 
 
 def check_argv(root: Path, one: Command) -> list[str]:
@@ -133,35 +222,40 @@ def check_argv(root: Path, one: Command) -> list[str]:
     python = find_python_of(root)
     if python is not None and argv[0] == python:
         return ["env", "PYTHONPATH=src:.", str(root / python), *argv[1:]]
+    if any(name == "PYTHONPATH" for name, _ in one.env):
+        return ["env", "PYTHONPATH=src:.", *argv]
     local = root / "node_modules" / ".bin" / argv[0]
     return [str(local), *argv[1:]] if local.is_file() else argv
 
 
 def find_python_of(root: Path) -> str | None:
     """The python of the checkout's own virtual environment, relative to it, None where it has none."""
-    from worker.detect.base import Project
-
     python = find_python(Project(root, root))[0]
     return python if "/" in python else None
 
 
 def config_text(found: Found) -> str:
     """The file: found values set, everything else as a comment with its default."""
-    agent = found.agents[0] if found.agents else "claude"
     branch = f"default_branch = {_toml(found.default_branch)}" if found.default_branch else '# default_branch = "main"'
     battery = [
         f"# {slot} = {_toml(list(found.commands[slot].argv))}   # found: {_comment(found.commands[slot].why)}"
         if slot in found.commands
         else f"# {slot} = [...]   # nothing was found"
-        for slot in ("format", "lint", "types", "test")
+        for slot in SLOTS
     ]
+    skipped = [slot for slot in SLOTS if slot in found.failing]
+    for slot in skipped:
+        battery.append(f"# left out: {slot} fails on the newest commit already: {_comment(found.failing[slot])}")
+    battery.append(f"skip = {_toml(skipped)}" if skipped else '# skip = ["types"]')
     checks = [
         f"{slot} = {_toml(check_argv(found.root, found.commands[slot]))}"
         for slot in ("lint", "types", "test")
-        if slot in found.commands
+        if slot in found.commands and slot not in found.failing
     ]
+    needed = f"needed = {_toml(found.generated)}" if found.generated else '# needed = ["version.py"]'
     return _TEMPLATE.format(
-        agent=_toml(agent),
+        agent=_toml(found.agent),
+        needed=f"{needed:<33} # ignored files that each new checkout gets a copy of",
         agents=", ".join(found.agents) or "none on PATH",
         branch=branch,
         battery="\n".join(battery),
@@ -185,6 +279,7 @@ _TEMPLATE = """\
 agent = {agent}                # the agent of new panes; installed here: {agents}
 {branch}
 # remote = "origin"               # where branches are pushed
+{needed}
 # precious = [".env*"]            # ignored files that a clean-up must not lose
 # silent_after = 900              # a busy agent without output for so long is reported
 
@@ -275,7 +370,11 @@ def _lines(
     lines.append(f"agent: {config.agent}; installed: {', '.join(found.agents) or 'none'}")
     lines.append(f"default branch: {config.default_branch or found.default_branch or 'not known'}")
     for slot, one in found.commands.items():
+        if slot in found.failing:
+            continue
         lines.append(f"{slot}: {' '.join(one.argv)}   ({_comment(one.why)})")
+    if found.generated:
+        lines.append(f"copied into each new checkout, since git ignores them: {', '.join(found.generated)}")
     lines.append(f"kept out of commits: {', '.join(excluded) if excluded else 'as before'}")
     lines.append(f"forge: {config.forge.kind}" + (", ready" if made else ""))
     return lines + [f"note: {note}" for note in found.notes]

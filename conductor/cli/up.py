@@ -43,8 +43,8 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
     What is there already is kept, so the same command brings everything back after tmux or the machine died:
     panes, agents and unfinished tasks. Without COUNT: the panes that there were.
     """
-    from conductor.loop.assemble import panes_of, worktrees_of
-    from conductor.loop.bring_up import bring_up, check_kind, make_plan
+    from conductor.loop.adapters import panes_of, worktrees_of
+    from conductor.loop.bring_up import bring_up, check_kind, chosen, make_plan
     from conductor.panes.agents import agent_kinds
     from conductor.panes.programs import find_program
 
@@ -56,15 +56,23 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
     listed = [forge.issue(number) for number in issues]
     plan = make_plan(layout, config, count=count, issues=listed, agent=agent, review_pane=review_pane)
     kinds = agent_kinds(config)
+    needed: tuple[str, ...] = ()
     for name in sorted({plan.agent_of(index) for index in plan.workers()}):
         kind = check_kind(kinds, name)
         find_program([kind.program], os.environ, install_hint=kind.install_hint)
+        needed += kind.pass_env
     if config.forge.kind == "local" and not config.forge.local.checks and not config.ci.allow_no_checks:
         note(
             "no checks are configured ([forge.local.checks] in config.toml): nothing can turn green."
             " `taskmaestro init` detects them."
         )
-    done = bring_up(layout, plan, panes=panes_of(layout, config), worktrees=worktrees_of(layout, config, forge))
+    done = bring_up(
+        layout,
+        plan,
+        panes=panes_of(layout, config),
+        worktrees=worktrees_of(layout, config, forge),
+        variables=chosen(os.environ, needed),
+    )
     for text in done.notes:
         note(text)
     held = _wait_for_conductor(layout)

@@ -51,9 +51,10 @@ _FINISH_FIRST = """\
 ## How to finish
 
 1. Work in this folder only, on the branch `{branch}`. Stage what belongs to the change (`git add <files>`).
-2. Run `taskmaestro ship --title "..." --body-file FILE`: it runs the project's checks, commits what is staged,
-   pushes, opens the pull request and reports. The body names each acceptance criterion as a checked box with its
-   evidence (a path, a test or a command).
+2. Write the pull request's body into `.taskmaestro/body.md` in this folder (git does not see it): each acceptance
+   criterion as a checked box with its evidence (a path, a test or a command). Then run
+   `taskmaestro ship --title "..." --body-file .taskmaestro/body.md`: it runs the project's checks, commits what is
+   staged, pushes, opens the pull request and reports.
 3. Where you cannot finish: `taskmaestro report failure --error "<what stopped you>"`.
 
 By hand instead of `ship`: write `RESULT.json` in this folder with `status` `success`, `pr_number` and the `nonce` of

@@ -22,7 +22,9 @@ from schemas.events import History
 from schemas.text import one_line
 from worker.tools.exclude import FOLDER
 from worker.tools.git import git
+from worker.tools.needed import copy_needed
 
+_FULL = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _OURS = re.compile(r"wt-([1-9][0-9]{0,3})")
 LOCK_WAIT = 60.0
 """Seconds for another process that works on the same worktree."""
@@ -77,6 +79,7 @@ class GitWorktrees:
             self.fetch()
             self._not_elsewhere(branch, path)
             places.check_out(self.repository, path, *self._start(branch, path))
+            copy_needed(self.root, path, self.repository.config.needed)
             made = self.find(index)
         if made is None:
             raise NotSo(f"{shown(str(path))} was made and is not there", f"See git -C {self.root} worktree list.")
@@ -150,6 +153,28 @@ class GitWorktrees:
 
     def find(self, index: int) -> Worktree | None:
         """The worktree; None where there is none, or only what a crash left of one."""
+        return self._whole(index) or self._listed(index)
+
+    def _whole(self, index: int) -> Worktree | None:
+        """A worktree in good order, by one question that costs the same however many worktrees there are."""
+        path = self.path_of(index)
+        if not (path / ".git").is_file():
+            return None
+        done = self.repository.git.run(
+            "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-path", "locked",
+            "HEAD", "--symbolic-full-name", "HEAD", folder=path,
+        )  # fmt: skip
+        said = done.text.split("\n")
+        if done.code != 0 or len(said) != 6:
+            return None
+        top, common, locked, sha, name, _ = said
+        if os.path.lexists(locked):  # somebody's lock, or git's own until it is made to its end: looked at closely
+            return None
+        if os.path.realpath(top) != str(path) or os.path.realpath(common) != str(self.repository.common_dir):
+            return None
+        return Worktree(index, path, name.removeprefix("refs/heads/") if name.startswith("refs/heads/") else None, sha)
+
+    def _listed(self, index: int) -> Worktree | None:
         entry = places.entry_at(self.repository, self.path_of(index))
         return _worktree(index, entry) if entry and places.usable(self.repository, entry) else None
 
@@ -200,6 +225,10 @@ class GitWorktrees:
 
     def commits_ahead(self, head: str, base: str) -> int:
         """How many commits of ``head`` are not in ``base``; both SHAs or branches, fetched where needed."""
+        if _FULL.fullmatch(head) and _FULL.fullmatch(base):
+            here = self.repository.git.run("rev-list", "--count", f"{base}..{head}", "--")
+            if here.code == 0:
+                return int(here.text)
         new, old = self.repository.obtain(head), self.repository.obtain(base)
         return int(self.repository.git.ask("rev-list", "--count", f"{old}..{new}", "--"))
 
@@ -221,6 +250,9 @@ class GitWorktrees:
 
     def history(self, old: str, new: str, base: str, *, mine: Sequence[str]) -> History:
         """How the branch moved from ``old`` to ``new``; see ``conductor.git.history``."""
+        if old == new and _FULL.fullmatch(old):
+            count = self.commits_ahead(new, base)
+            return History(shape="same", old=old, new=new, commits_before=count, commits_after=count)
         heads = [self.repository.obtain(name) for name in (old, new, base)]
         return moved.history(self.repository.git, heads[0], heads[1], heads[2], mine=mine)
 
@@ -234,6 +266,7 @@ class GitWorktrees:
         """A detached checkout under ``state/scratch``, made anew, without hooks and content filters."""
         path = checkouts.folder(self.repository) / safe_name(name)
         checkouts.make(self.repository, self.repository.obtain(sha), path)
+        copy_needed(self.root, path, self.repository.config.needed)
         return path
 
     def drop_scratch(self, path: Path) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import entry_points
-from pathlib import Path
 
 from conductor.forge import open_forge
 from conductor.git.facts import inspect
-from conductor.git.worktrees import GitWorktrees
 from conductor.layout import Layout
+from conductor.loop.adapters import panes_of, worktrees_of
 from conductor.loop.conductor import Outside
 from conductor.panes.agents import agent_kinds
 from conductor.panes.receipts import Receipts
-from conductor.panes.tmux import TmuxPanes, session_name
 from conductor.ports import Forge, Notifier, Worktrees
 from conductor.review.runner import StepsReviewer
 from schemas.config import Config
@@ -23,22 +21,6 @@ from schemas.events import PrFacts
 from worker.tools.git import git
 
 _EMAIL = re.compile(r"<([^<>]+)>")
-
-
-def panes_of(layout: Layout, config: Config) -> TmuxPanes:
-    """The repository's tmux session, on the user's server or a private socket."""
-    socket = Path(config.tmux.socket).expanduser() if config.tmux.socket else None
-    return TmuxPanes(
-        session_name(layout.root),
-        socket,
-        panes_per_window=config.tmux.panes_per_window,
-        receipts=layout.receipts,
-    )
-
-
-def worktrees_of(layout: Layout, config: Config, forge: Forge) -> GitWorktrees:
-    """The repository's worktrees, against the remote that the forge is behind."""
-    return GitWorktrees(layout.root, config.model_copy(update={"remote": forge.remote_name}))
 
 
 def outside_of(layout: Layout, config: Config) -> Outside:
@@ -65,8 +47,10 @@ class _Inspector:
         self._layout = layout
         self._forge = forge
         self._worktrees = worktrees
+        self._known: dict[int, tuple[str, ...]] = {}
 
     def __call__(self, effect: InspectPr) -> PrFacts:
+        addressed = effect.purpose == "addressed"
         return inspect(
             effect.pr_number,
             forge=self._forge,
@@ -74,11 +58,13 @@ class _Inspector:
             index=effect.pane,
             old_head=effect.old_head,
             review_id=effect.review_id,
-            mine=self._identities(effect.pane),
+            mine=self._identities(effect.pane) if addressed else (),
         )
 
     def _identities(self, index: int) -> tuple[str, ...]:
         """The e-mail addresses under which the worker and the conductor commit, from configuration and environment."""
+        if index in self._known:
+            return self._known[index]
         found: list[str] = []
         for folder in (self._layout.worktree(index), self._layout.root):
             for name in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
@@ -86,7 +72,8 @@ class _Inspector:
                 email = _EMAIL.search(said)
                 if email is not None and email.group(1) not in found:
                     found.append(email.group(1))
-        return tuple(found)
+        self._known[index] = tuple(found)
+        return self._known[index]
 
 
 def _notifiers() -> tuple[Notifier, ...]:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from conductor import inbox
@@ -43,6 +44,7 @@ class Known:
     free: bool
     used: bool
     """It had a task before: a new one gets a branch of its own."""
+    branch: str | None = None
 
 
 @dataclass
@@ -92,7 +94,13 @@ def known_panes(layout: Layout) -> dict[int, Known]:
         )
         used = state.get("status") in ("done", "approved")
         found[index] = Known(
-            index, state.get("role", "worker"), state.get("agent") or "", state.get("pane_id"), free, used
+            index,
+            state.get("role", "worker"),
+            state.get("agent") or "",
+            state.get("pane_id"),
+            free,
+            used,
+            state.get("branch"),
         )
     return found
 
@@ -126,20 +134,39 @@ class BroughtUp:
     notes: tuple[str, ...]
 
 
-def bring_up(layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees) -> BroughtUp:
-    """Worktrees, panes, and the request for the conductor; in this order, so that a crash is mended by a repeat."""
+def chosen(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
+    """The variables with one of these names; ``PREFIX_*`` stands for many."""
+    return {
+        name: value for name, value in environment.items() if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
+
+
+def bring_up(
+    layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees, variables: Mapping[str, str] | None = None
+) -> BroughtUp:
+    """Worktrees, panes, and the request for the conductor; in this order, so that a crash is mended by a repeat.
+
+    ``variables`` are handed to the session before any agent starts, since tmux may have been started elsewhere.
+    The conductor's own pane comes first: it loads while the worktrees are made.
+    """
     notes = []
+    conductor = [] if holder(layout.lock) is not None else [conductor_spec(layout)]
+    if conductor:
+        panes.ensure_session(conductor)
     offline = worktrees.fetch()
     if offline:
         notes.append(f"the remote could not be fetched ({clean(offline)}); the local state of it is used")
     base = worktrees.default_branch()
     tasks = _tasks(plan)
     branches: dict[int, str | None] = {}
+    anew: set[int] = set()  # an agent that runs on in a folder that was lost has to be started again
     for index in plan.workers():
         issue = tasks.get(index)
         found = worktrees.find(index)
         if found is None:
-            found = worktrees.add(index, branch_name(index, issue.number if issue else None))
+            anew.add(index)
+            lost = plan.known[index].branch if index in plan.known and issue is None else None
+            found = worktrees.add(index, lost or branch_name(index, issue.number if issue else None))
         elif issue is not None and index in plan.known and plan.known[index].used:
             found = worktrees.turn_to(index, branch_name(index, issue.number))
         branches[index] = found.branch
@@ -147,8 +174,11 @@ def bring_up(layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees) 
         found = worktrees.find(plan.reviewer) or worktrees.add(plan.reviewer, f"taskmaestro/review-{plan.reviewer}")
         branches[plan.reviewer] = found.branch
     before = panes.all()
-    ids = panes.ensure_session(_specs(layout, plan))
-    fresh = tuple(index for index, (pane_id, made) in ids.items() if made or _waits(before.get(pane_id)))
+    ids = panes.ensure_session([*conductor, *_specs(layout, plan)])
+    panes.hand_over(variables or {})
+    fresh = tuple(
+        index for index, (pane_id, made) in ids.items() if made or index in anew or _waits(before.get(pane_id))
+    )
     events: list[Event] = []
     request = inbox.new_request()
     for position, index in enumerate(sorted(branches)):
@@ -204,7 +234,7 @@ def _events(
 
 
 def _specs(layout: Layout, plan: Plan) -> list[PaneSpec]:
-    specs = [] if holder(layout.lock) is not None else [conductor_spec(layout)]
+    specs = []
     for index in [*plan.workers(), *([plan.reviewer] if plan.reviewer is not None else [])]:
         specs.append(
             PaneSpec(

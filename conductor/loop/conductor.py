@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from conductor import inbox
+from conductor.core.cycle.agents import KEEP_WORKTREE
 from conductor.core.hygiene import what_is_missing
 from conductor.core.state import Fleet
 from conductor.core.watches import ci_watches
@@ -28,9 +29,9 @@ from conductor.ports import AgentKind, Forge, Notifier, Panes, Reviewer, Worktre
 from schemas.config import Config
 from schemas.effects import InspectPr
 from schemas.errors import BadInput, Fault
-from schemas.events import PaneBound, PaneRemoved, PolicySet, PrFacts, ResultInvalid, ResultSeen
+from schemas.events import EffectFailed, PaneBound, PaneRemoved, PolicySet, PrFacts, ResultInvalid, ResultSeen
 from schemas.journal import JournalLine
-from schemas.pane import Role
+from schemas.pane import Role, Status
 
 
 @dataclass(frozen=True)
@@ -196,9 +197,15 @@ class Conductor:
     def _worktrees_changed(self, there: set[int]) -> None:
         """A worktree that is gone for good is let go by ``cleanup``; one that vanished otherwise is reported once."""
         for index, pane in self.engine.fleet.panes.items():
-            if pane.role is Role.WORKER and index not in there and index not in self._missing:
+            vanished = index not in there and not self.layout.worktree(index).is_dir()
+            if pane.role is Role.WORKER and vanished and index not in self._missing:
                 self._missing.add(index)
-                self.engine.note(f"the worktree of pane {index} is gone: {self.layout.worktree(index)}", index)
+                gone = f"its worktree {self.layout.worktree(index)} is gone."
+                if pane.status in (Status.DONE, Status.APPROVED):
+                    self.engine.note(f"Pane {index}: {gone}", index)
+                    continue
+                lost = EffectFailed(pane=index, at=datetime.now(UTC), effect=KEEP_WORKTREE, reason=gone)
+                self.engine.observe(lost)
         self._missing -= there
 
     def _take_inbox(self) -> None:

@@ -143,6 +143,10 @@ class Deliverer:
         """The pane's program is being replaced just now."""
         return index in self._starting
 
+    def takes_input(self, place: Place) -> bool:
+        """An input line shows."""
+        return self._kind(place.agent).composer(self.panes.screen(place.pane_id)) is not None
+
     def state_of(self, place: Place) -> AgentState:
         return self.panes.state_of(place.pane_id, self._kind(place.agent))
 

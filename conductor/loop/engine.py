@@ -59,7 +59,8 @@ class Watcher(Protocol):
 
 
 Probe = Callable[[str, str], None]
-"""Called at each boundary of an effect with (boundary, effect kind). Tests end the process there."""
+"""Called at each boundary of an effect with (boundary, effect kind); tests end the process there. The boundaries:
+``intended`` or (when it may have been begun before) ``again``, ``performed`` or ``postponed``, ``recorded``."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,9 @@ class Engine:
                 self._take_nothing_back(seq, begun, fault)
                 return False
         self._full = False
+        for line, _ in told:
+            if isinstance(line, ResultLine):
+                self._probe("recorded", line.effect)
         self._tell(batch, told, before)
         for outstanding, lane, again in begun:
             self._begin(outstanding, lane, again=again)
@@ -301,7 +305,7 @@ class Engine:
 
     def _begin(self, outstanding: Outstanding, lane: Lane, *, again: bool) -> None:
         stop = self._lanes.begin(lane, outstanding.key)
-        self._probe("intended", outstanding.effect.kind)
+        self._probe("again" if again else "intended", outstanding.effect.kind)
         self._pool.submit(self._perform, outstanding, stop, again)
 
     def _perform(self, outstanding: Outstanding, stop: threading.Event, again: bool) -> None:
@@ -312,7 +316,7 @@ class Engine:
             reason = f"{type(fault).__name__}: {one_line(str(fault), 500)}"
             told = EffectFailed(pane=effect.pane, at=datetime.now(UTC), effect=effect.kind, reason=reason)
             outcome = Retry(DEFECT_PAUSE, reason, told)
-        self._probe("performed", effect.kind)
+        self._probe("postponed" if isinstance(outcome, Retry) else "performed", effect.kind)
         self._queue.put(_Finished(outstanding.key, outcome))
 
 

@@ -169,7 +169,10 @@ class Performer:
             review = self.reviewer.review(request, cancelled)
         except Cancelled:
             return Failed("dropped while it ran: the head moved or the pane was abandoned")
-        head_now = self.forge.pull_request(effect.pr_number).head
+        pulls = self.forge.pull_requests([effect.pr_number])
+        if not pulls:
+            raise Unavailable(f"the forge does not know #{effect.pr_number} any more", "It is asked again.")
+        head_now = pulls[0].head
         return Done(ReviewFinished(pane=effect.pane, at=_now(), review=review, head_now=head_now))
 
     def _post(self, effect: PostReview) -> Outcome:

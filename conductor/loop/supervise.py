@@ -143,7 +143,13 @@ class Supervisor:
             self._limits.gone(place.index)
             return state
         holds = self._limits.seen(place.index, state.detail, datetime.now(UTC))
-        return state if holds else AgentState("idle")
+        # The program may ask first what to do until the reset: that is for a person.
+        if holds or not self._deliverer.takes_input(place):
+            return state
+        pane = self._fleet().panes.get(place.index)
+        if pane is not None and pane.agent_state == "limit":
+            self._observe(LimitOver(pane=place.index, at=datetime.now(UTC)))
+        return AgentState("idle")
 
     def _lost(self, place: Place, info: PaneInfo | None) -> None:
         self._idle.discard(place.pane_id)
@@ -175,10 +181,11 @@ class Supervisor:
         return min(dues) if dues else None
 
     def _end_limits(self) -> None:
-        """A usage limit that is over by its own words: the work goes on."""
+        """Look at the panes whose usage limit is over by its own words: the work goes on there."""
         for index in self._limits.ended(datetime.now(UTC)):
-            self._observe(LimitOver(pane=index, at=datetime.now(UTC)))
-            self._wake(index)
+            place = place_in(self._fleet(), index)
+            if place is not None:
+                self._queue.put(place.pane_id)
 
     def _until_silent(self) -> float | None:
         dues = [due for _, due in self._busy()]

@@ -23,7 +23,6 @@ from schemas.errors import BadInput, NotSo, Unavailable
 from schemas.text import one_line
 
 _READ = 1 << 16
-_FORBIDDEN = frozenset("\n\0")
 
 
 class TmuxRefused(NotSo):
@@ -41,16 +40,16 @@ class ConnectionLost(Unavailable):
 def quote(argument: str) -> str:
     """The argument for tmux's command parser, which gives back exactly this text.
 
-    Raises ``BadInput`` for text that one line of the protocol cannot hold: line feeds, NUL, unpaired
-    surrogates.
+    A line feed goes as an escape, since the protocol is one of lines. Raises ``BadInput`` for text that it cannot
+    hold: NUL, unpaired surrogates.
     """
-    if not _FORBIDDEN.isdisjoint(argument):
-        raise BadInput("tmux: an argument holds a line feed or a NUL character", "Send one line at a time.")
+    if "\0" in argument:
+        raise BadInput("tmux: an argument holds a NUL character", "Remove it.")
     try:
         argument.encode("utf-8")
     except UnicodeEncodeError as error:
         raise BadInput(f"tmux: an argument is not valid text ({error.reason})") from error
-    return "'" + argument.replace("'", "'\\''") + "'"
+    return "'" + argument.replace("'", "'\\''").replace("\n", "'\"\\n\"'") + "'"
 
 
 @dataclass

@@ -98,6 +98,13 @@ class Tmux:
         client = self.connect()
         return client.run_many(*commands) if client else [self.once(command) for command in commands]
 
+    def privately(self, *commands: Sequence[str]) -> None:
+        """Run commands over the connection alone: their arguments show on no command line."""
+        client = self.connect(now=True)
+        if client is None:
+            raise Unavailable(f"no connection to the tmux session {self.session}", "Try again.")
+        client.run_many(*commands)
+
     def read(self, *args: str) -> list[str]:
         """``run`` for a command that changes nothing: asked again where the connection ended under it."""
         try:

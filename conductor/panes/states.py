@@ -18,6 +18,7 @@ _BY_RECEIPT: dict[str, AgentStateName] = {"prompt": "busy", "stop": "idle", "per
 _STOPPERS = frozenset({"permission", "trust", "limit", "error", "gone"})
 _SLACK = 0.05
 _NUDGES = 5
+_BY_HOOK = "by its hook: "
 
 
 def settled(tmux: Tmux, row: Row) -> Row:
@@ -42,6 +43,11 @@ def gone(row: Row) -> AgentState:
     return AgentState("gone", f"its program ended ({status})")
 
 
+def by_hook_alone(state: AgentState) -> bool:
+    """A hook says so, and the screen does not show it."""
+    return state.detail.startswith(_BY_HOOK)
+
+
 def combined(row: Row, screen: Screen, agent: AgentKind, receipt: Receipt | None, still: float) -> AgentState:
     """The state; ``still`` is for how many seconds the pane wrote nothing, 0 where that is not known."""
     if row.info.dead:
@@ -56,5 +62,5 @@ def combined(row: Row, screen: Screen, agent: AgentKind, receipt: Receipt | None
     if seen.name == told:
         return seen
     if seen.name == "unknown" or age <= still + _SLACK:
-        return AgentState(told, f"by its hook: {receipt.event}")
+        return AgentState(told, f"{_BY_HOOK}{receipt.event}")
     return seen

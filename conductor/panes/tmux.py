@@ -23,7 +23,7 @@ from conductor.panes.listing import STARTED, Row, all_rows, row_of, screen_of
 from conductor.panes.programs import find_program
 from conductor.panes.receipts import Receipts
 from conductor.panes.server import Tmux, require_tmux, unformatted
-from conductor.panes.states import combined, settled
+from conductor.panes.states import by_hook_alone, combined, settled
 from conductor.panes.supervision import Watcher
 from conductor.ports import AgentKind, AgentState, Delivery, PaneInfo, PaneSpec, Prompt, Screen
 from schemas.errors import BadInput, NotSo, Unavailable
@@ -32,6 +32,8 @@ from schemas.text import one_line
 _LOG = logging.getLogger(__name__)
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXIT_PATIENCE = 5.0
+_DIALOG_DRAWN = 1.0
+"""Seconds for a dialog to show on the screen after the hook told of it."""
 
 
 def session_name(repo_root: Path) -> str:
@@ -98,6 +100,18 @@ class TmuxPanes:
         self._watcher.expect(pane_id for pane_id, _ in made.values())
         return made
 
+    def hand_over(self, variables: Mapping[str, str]) -> None:
+        """See ``Panes``: the session's own environment, set through the connection. Raises ``BadInput`` for a name
+        that tmux cannot take.
+        """
+        for name in variables:
+            if not _ENV_NAME.fullmatch(name):
+                raise BadInput(f"the variable `{one_line(name)}` cannot be handed over to the panes", "Unset it.")
+        session = f"={self.session}:"
+        setting = [("set-environment", "-t", session, "--", name, value) for name, value in sorted(variables.items())]
+        if setting:
+            self._tmux.privately(*setting)
+
     def all(self) -> dict[str, PaneInfo]:
         return {pane_id: settled(self._tmux, row).info for pane_id, row in all_rows(self._tmux).items()}
 
@@ -139,9 +153,7 @@ class TmuxPanes:
         cwd = unformatted(str(spec.cwd))
         respawn = ("respawn-pane", "-k", "-c", cwd, *env, "-t", pane_id, "--", *direct(spec.argv))
         self._tmux.run_many(("select-pane", "-t", pane_id, "-T", ""), ("clear-history", "-t", pane_id))
-        # The control protocol is one of lines; an argument with a line feed takes the way of a process.
-        (self._tmux.once if "\n" in "".join(respawn) else self._tmux.run_many)(respawn)
-        self._tmux.run(*own, STARTED, "1")
+        self._tmux.run_many(respawn, (*own, STARTED, "1"))
 
     def deliver(self, pane_id: str, prompt: Prompt, agent: AgentKind, *, known_idle: bool) -> Delivery:
         return self._courier.deliver(_exact(pane_id), prompt, agent, known_idle=known_idle)
@@ -150,14 +162,21 @@ class TmuxPanes:
         return self._courier.find(_exact(pane_id), prompt, agent)
 
     def state_of(self, pane_id: str, agent: AgentKind) -> AgentState:
-        mark = self._activity.mark(pane_id)
-        shown = screen_of(self._tmux, _exact(pane_id))
-        if shown is None:
-            return AgentState("gone", "the pane is not there any more")
-        row, screen = settled(self._tmux, shown[0]), shown[1]
-        index = self._index(pane_id) if agent.has_receipts else None
-        receipt = self._receipts.last(index) if index is not None else None
-        state = combined(row, screen, agent, receipt, self._activity.still_for(pane_id))
+        deadline = time.monotonic() + _DIALOG_DRAWN
+        while True:
+            mark = self._activity.mark(pane_id)
+            shown = screen_of(self._tmux, _exact(pane_id))
+            if shown is None:
+                return AgentState("gone", "the pane is not there any more")
+            row, screen = settled(self._tmux, shown[0]), shown[1]
+            index = self._index(pane_id) if agent.has_receipts else None
+            receipt = self._receipts.last(index) if index is not None else None
+            state = combined(row, screen, agent, receipt, self._activity.still_for(pane_id))
+            left = deadline - time.monotonic()
+            if state.name != "permission" or not by_hook_alone(state) or left <= 0:
+                break
+            # The hook is quicker than the screen, and only the screen says what is asked.
+            self._activity.wait(pane_id, mark, min(left, _DIALOG_DRAWN / 4))
         if state.name == "idle" and self._activity.mark(pane_id) == mark:
             self._activity.seen_idle(pane_id)
         return state

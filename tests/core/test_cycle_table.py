@@ -209,6 +209,7 @@ EXAMPLES: dict[str, tuple[Last, Last, list[str]]] = {
     "pane died": (_given, _say(PaneDied, detail="status 1"), ["report"]),
     "forge unreachable": (_given, _say(ForgeFailed, reason="timeout"), ["report"]),
     "forge back": (_given, _say(ForgeBack), NOTHING),
+    "worktree lost": (_given, _say(EffectFailed, effect="keep_worktree", reason="its worktree is gone."), ["report"]),
     "effect failed": (_given, _say(EffectFailed, effect="write_result", reason="disk full"), ["report"]),
 }
 OTHER_ROLE = ("result of another role", "invalid result of another role")

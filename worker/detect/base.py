@@ -30,6 +30,8 @@ class Command:
     why: str
     check: tuple[str, ...] | None = None
     env: tuple[tuple[str, str], ...] = ()
+    missing: str = ""
+    """Why it cannot run here: the project is set up for the tool, and the tool is not installed."""
 
     @property
     def check_argv(self) -> tuple[str, ...]:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from schemas.errors import Fault
 from worker.detect.base import Command, Project, Slot
@@ -123,14 +126,23 @@ def detect(project: Project) -> list[Command]:
     signs = [(tool, project.first_found(tool.signs)) for tool in _TOOLS]
     python, borrowed = find_python(project)
     there = _importable(project, python, sorted({tool.module for tool in _TOOLS}))
-    env = (("PYTHONPATH", _own_code(project)),) if borrowed else ()
+    # Any other python than the project's own has another version of it installed, or none.
+    env = (("PYTHONPATH", _own_code(project)),) if borrowed or "/" not in python else ()
     found: dict[Slot, Command] = {}
     for tool, why in signs:
-        if why is not None and tool.slot not in found:
-            found[tool.slot] = _command(project, tool, why, python, there, env)
-    if "test" not in found and (command := _plain_tests(project, python, there, env)) is not None:
-        found["test"] = command
+        if why is None or not _wanted(found, tool.slot):
+            continue
+        command = _command(project, tool, why, python, there, env)
+        if not command.missing or tool.slot not in found:
+            found[tool.slot] = command
+    tests = _plain_tests(project, python, there, env) if _wanted(found, "test") else None
+    if tests is not None:
+        found["test"] = tests
     return list(found.values())
+
+
+def _wanted(found: dict[Slot, Command], slot: Slot) -> bool:
+    return slot not in found or bool(found[slot].missing)
 
 
 def _command(
@@ -138,16 +150,29 @@ def _command(
 ) -> Command:
     """With the project's python; the program on PATH where that python does not have the tool."""
     by_path = tool.module not in there and project.on_path(tool.module)
+    missing = "" if by_path or tool.module in there else f"{tool.module} is not installed for {python}, nor on PATH"
     start = (tool.module,) if by_path else (python, "-m", tool.module)
     more = _targets(project, tool)
-    return Command(tool.slot, (*start, *tool.arguments, *more), why, check=(*start, *tool.check, *more), env=env)
+    argv, check = (*start, *tool.arguments, *more), (*start, *tool.check, *more)
+    return Command(tool.slot, argv, why, check=check, env=env, missing=missing)
 
 
 def _targets(project: Project, tool: _Tool) -> tuple[str, ...]:
+    """mypy needs to be told what to check, unless its own configuration says it."""
     if tool.module != "mypy":
         return ()
-    named = r"^\s*(files|packages|modules)\s*="
-    return () if any(project.line_of(name, named) for name in ("pyproject.toml", "mypy.ini", "setup.cfg")) else (".",)
+    places = (("pyproject.toml", "[tool.mypy]"), ("mypy.ini", "[mypy]"), ("setup.cfg", "[mypy]"))
+    return () if any(_names_targets(project.text(name), section) for name, section in places) else (".",)
+
+
+def _names_targets(text: str, section: str) -> bool:
+    here = False
+    for line in text.splitlines():
+        if line.lstrip().startswith("["):
+            here = line.strip() == section
+        elif here and re.match(r"\s*(files|packages|modules)\s*=", line):
+            return True
+    return False
 
 
 def _plain_tests(project: Project, python: str, there: set[str], env: tuple[tuple[str, str], ...]) -> Command | None:
@@ -195,6 +220,24 @@ def _importable(project: Project, python: str, modules: list[str]) -> set[str]:
     except (Fault, ValueError):  # no python that works: the command itself will say so when it runs
         return set()
     return set(names)
+
+
+def generated(project: Project) -> list[str]:
+    """Files of the package that its build writes, as pyproject.toml names them; git usually ignores them."""
+    try:
+        tools = tomllib.loads(project.text("pyproject.toml")).get("tool", {})
+    except tomllib.TOMLDecodeError:
+        return []
+    hatch = _inner(tools, "hatch", "build", "hooks", "vcs")
+    scm = _inner(tools, "setuptools_scm")
+    named = (scm.get("version_file"), scm.get("write_to"), hatch.get("version-file"))
+    return [name for name in dict.fromkeys(named) if isinstance(name, str) and project.has(name)]
+
+
+def _inner(table: Any, *path: str) -> dict[str, Any]:
+    for name in path:
+        table = table.get(name) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def site_folders(root: Path) -> list[Path]:

@@ -9,7 +9,7 @@
     memory = "/some/folder"      # remember turns done over restarts, one file for each working folder
 
     [[turns]]
-    task = "fix"                 # first, fix, ci or notice; any when left out; also: cycle, issue
+    task = "fix"                 # first, fix, ci, notice or review; any when left out; also: cycle, issue
     repeat = false               # a turn is used once, unless it says otherwise
     steps = [{ say = "Mending" }, { write = { path = "a.txt", text = "..." } }, { git = ["add", "a.txt"] },
              { ship = { amend = true } }]

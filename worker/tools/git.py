@@ -184,6 +184,11 @@ def changed_between(cwd: Path | str, base: str, tip: str) -> list[str]:
     return _names(git(["diff", "--name-only", "--no-renames", "--diff-filter=d", "-z", f"{base}...{tip}"], cwd))
 
 
+def is_ignored(root: Path, name: str) -> bool:
+    """Whether git leaves this file out: it is ignored, and not tracked all the same."""
+    return git(["check-ignore", "--quiet", "--", name], root, check=False).ok
+
+
 def is_private(path: str) -> bool:
     """Whether this path (from the top) must never be committed. ``.taskmaestro/config.toml`` and the plan
     may be.

@@ -34,7 +34,9 @@ def _other_task(pane: Pane, event: TaskDelivered | TaskQueued | TaskStranded, _p
 
 
 def _delivered(pane: Pane, _event: TaskDelivered, _policy: CyclePolicy) -> Outcome:
-    return _delivery(settle(pane, AttentionReason.UNRESPONSIVE), "delivered"), []
+    # An agent that has the task and asks, or failed at it, still wants a person.
+    settled = pane if pane.agent_state in _TROUBLE else settle(pane, AttentionReason.UNRESPONSIVE)
+    return _delivery(settled, "delivered"), []
 
 
 def _queued(pane: Pane, _event: TaskQueued, _policy: CyclePolicy) -> Outcome:
@@ -60,7 +62,11 @@ def _stranded(pane: Pane, event: TaskStranded, _policy: CyclePolicy) -> Outcome:
 
 
 def _same_state(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
-    return pane.agent_state == event.state
+    """Nothing that a person does not know: another question after a question is news."""
+    if pane.agent_state != event.state:
+        return False
+    settled = event.state not in _TROUBLE or pane.status is Status.DONE or _has_stranded_task(pane)
+    return settled or not _tell_trouble(pane, event)[1]
 
 
 def _in_trouble(_pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
@@ -69,8 +75,10 @@ def _in_trouble(_pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> bool:
 
 def _trouble(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
     pane = pane.model_copy(update={"agent_state": event.state})
-    if pane.status is Status.DONE:
-        return pane, []
+    return (pane, []) if pane.status is Status.DONE else _tell_trouble(pane, event)
+
+
+def _tell_trouble(pane: Pane, event: AgentSeen) -> Outcome:
     detail = f": {event.detail}" if event.detail else ""
     return want_person(
         pane,
@@ -80,11 +88,14 @@ def _trouble(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
     )
 
 
+def _has_stranded_task(pane: Pane) -> bool:
+    return pane.task is not None and pane.task.delivery == "stranded"
+
+
 def _seen(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
     was_in_trouble = pane.agent_state in _TROUBLE
     pane = pane.model_copy(update={"agent_state": event.state})
-    stranded = pane.task is not None and pane.task.delivery == "stranded"
-    if was_in_trouble and not stranded and event.state in ("idle", "busy"):
+    if was_in_trouble and not _has_stranded_task(pane) and event.state in ("idle", "busy"):
         pane = settle(pane, AttentionReason.UNRESPONSIVE)
     return pane, []
 
@@ -126,6 +137,8 @@ def _forge_up(pane: Pane, _event: ForgeBack, _policy: CyclePolicy) -> Outcome:
     return inspect_again(pane) if pane.claim is not None else (pane, [])
 
 
+KEEP_WORKTREE = "keep_worktree"
+"""What failed where a worktree vanished without a clean-up."""
 _FAILED_EFFECT = {
     "send_task": AttentionReason.UNRESPONSIVE,
     "take_back_task": AttentionReason.UNRESPONSIVE,
@@ -145,6 +158,20 @@ def _effect_failed(pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> Out
     if raised is pane:
         return pane, []
     return raised.model_copy(update={"failing_effect": event.effect}), effects
+
+
+def _of_worktree(_pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> bool:
+    return event.effect == KEEP_WORKTREE
+
+
+def _worktree_lost(pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> Outcome:
+    return want_person(
+        pane,
+        AttentionReason.PANE_DEAD,
+        f"Pane {pane.index}: {event.reason} What was committed is on the branch {pane.branch};"
+        " `taskmaestro up` makes the worktree again and gives the open task again.",
+        event.at,
+    )
 
 
 def recovered(pane: Pane, effect: str) -> Pane:
@@ -176,6 +203,15 @@ ROWS: tuple[Row, ...] = (
     Row("pane died", EVERY, "pane_died", None, "its program ended: a person is told", _died),
     Row("forge unreachable", LIVE, "forge_failed", None, "a person is told; it is asked again", _forge_down),
     Row("forge back", EVERY, "forge_back", None, "answers again", _forge_up),
+    Row(
+        "worktree lost",
+        LIVE,
+        "effect_failed",
+        None,
+        "somebody removed it: a person is told, the branch is kept",
+        _worktree_lost,
+        _of_worktree,
+    ),
     Row(
         "effect failed",
         LIVE,

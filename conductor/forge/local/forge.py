@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from conductor.forge.local import posts, pulls, repository, runs
-from conductor.forge.local.layout import Layout
+from conductor.forge.local.layout import Layout, write_needed
 from conductor.forge.local.plumbing import commit_tree, commits_between, diff, git, merged_tree, update_ref
 from conductor.forge.local.refs import Refs
 from conductor.forge.local.store import Store, now
@@ -30,7 +30,11 @@ DEFAULT_FOLDER = ".taskmaestro/forge"
 def open_local(config: Config, root: Path) -> LocalForge:
     """The factory behind the entry point ``local``: opens the forge of this repository, or makes it."""
     return LocalForge.create_or_open(
-        root, config.forge.local, remote=config.remote, default_branch=config.default_branch
+        root,
+        config.forge.local,
+        remote=config.remote,
+        default_branch=config.default_branch,
+        needed=config.needed,
     )
 
 
@@ -60,16 +64,19 @@ class LocalForge:
         *,
         remote: str = "origin",
         default_branch: str | None = None,
+        needed: Sequence[str] = (),
     ) -> LocalForge:
         """Open the forge of a managed repository, making what is missing; safe to repeat and to race.
 
         ``login``: the acting login, default as ``login()`` says. ``remote``: the name that the managed
-        repository should know the forge by (see ``repository``). Raises ``BadInput`` where the repository has
+        repository should know the forge by (see ``repository``). ``needed``: ignored files of the repository that
+        checkouts for checks get a copy of. Raises ``BadInput`` where the repository has
         no commit yet, ``Unavailable`` where the folder or the file cannot be used.
         """
         root = repo_root.resolve()
         layout = Layout(root / Path(config.path or DEFAULT_FOLDER).expanduser())
         name = repository.ensure(root, layout, remote=remote, default_branch=default_branch)
+        write_needed(layout, root, needed)
         return cls(root, layout, config, login, name)
 
     def close(self) -> None:

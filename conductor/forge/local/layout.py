@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +41,11 @@ class Layout:
         """Lines ``<number> <branch>`` of the open pull requests, for the post-receive hook."""
         return self.repo / "taskmaestro-pulls"
 
+    @property
+    def needed(self) -> Path:
+        """JSON: the main checkout, and the files of it that checkouts for checks get a copy of."""
+        return self.folder / "needed.json"
+
     def wake(self, name: str) -> None:
         """Rename a fresh empty file over ``events/<name>``: one change to be seen, however many watch.
 
@@ -65,3 +72,23 @@ def replace_text(path: Path, text: str, mode: int = 0o644) -> None:
             f"the local forge cannot write {path}: {error.strerror or error}",
             "Free some disk space, or make the folder writable, and run it again.",
         ) from error
+
+
+def write_needed(layout: Layout, root: Path, names: Sequence[str]) -> None:
+    """Write down what checkouts need of ``root``, where that changed: runners know the forge's folder alone."""
+    text = json.dumps({"root": str(root), "needed": list(names)}) + "\n"
+    try:
+        same = layout.needed.read_text(encoding="utf-8") == text
+    except FileNotFoundError:
+        same = not names
+    if not same:
+        replace_text(layout.needed, text)
+
+
+def read_needed(layout: Layout, checkout: Path) -> tuple[Path, Path, list[str]]:
+    """The arguments of ``copy_needed`` for this checkout."""
+    try:
+        data = json.loads(layout.needed.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return checkout, checkout, []
+    return Path(data["root"]), checkout, [str(name) for name in data["needed"]]

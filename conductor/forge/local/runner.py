@@ -19,12 +19,13 @@ from pathlib import Path
 
 from conductor.forge.local import runs
 from conductor.forge.local.alive import become_subreaper
-from conductor.forge.local.layout import Layout
+from conductor.forge.local.layout import Layout, read_needed
 from conductor.forge.local.plumbing import git
 from conductor.forge.local.process import Outcome, run_check
 from conductor.forge.local.store import Store, now
 from schemas.errors import Fault
 from schemas.text import one_line
+from worker.tools.needed import copy_needed
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -134,6 +135,7 @@ class _Runner:
             timeout=600.0,
         )
         git(checkout, "checkout", "--quiet", "--detach", sha, timeout=600.0)
+        copy_needed(*read_needed(self._layout, checkout))
 
 
 def check_environment(run: runs.Run) -> dict[str, str]:

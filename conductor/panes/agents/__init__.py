@@ -81,6 +81,9 @@ class _Kinds(Mapping[str, AgentKind]):
             self._made[name] = Configured(name, factory(settings), settings)
         return self._made[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._wanted  # asking for it would load it
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._wanted)
 
@@ -97,6 +100,8 @@ class Configured:
         self.install_hint = kind.install_hint
         self.idle_memory_mb = kind.idle_memory_mb
         self.has_receipts = kind.has_receipts
+        # A plug-in that was written before there was this word needs nothing.
+        self.pass_env: tuple[str, ...] = (*getattr(kind, "pass_env", ()), *settings.pass_env)
         self.kind = kind
         self._settings = settings
         self.prepare = kind.prepare

@@ -15,6 +15,7 @@ class AfterLimit:
         self.install_hint = kind.install_hint
         self.idle_memory_mb = kind.idle_memory_mb
         self.has_receipts = kind.has_receipts
+        self.pass_env = kind.pass_env
         self.prepare = kind.prepare
         self.argv = kind.argv
         self.env = kind.env

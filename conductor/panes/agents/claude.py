@@ -33,6 +33,16 @@ HOOKS = {
 #: Seconds after which the program gives up on a hook; one takes about 0.03 s.
 HOOK_TIMEOUT = 10
 
+#: Who it works for, and through which door. A tmux server that ran before knows none of these.
+PASS_ENV = (
+    "ANTHROPIC_*",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_*",
+    "CLAUDE_CODE_SKIP_*",
+    "CLAUDE_CONFIG_DIR",
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NODE_EXTRA_CA_CERTS"),
+)
+
 #: A draft is cleared from its end, one row, line break or paste placeholder a key.
 #: Ctrl-C does it at once, but ends the program where the draft was empty already and a second one follows.
 CLEAR_KEYS = ("C-e", *["C-u"] * 24)
@@ -163,6 +173,7 @@ class Claude:
     install_hint = "npm install -g @anthropic-ai/claude-code, then run `claude` once to log in"
     idle_memory_mb = 251
     has_receipts = True
+    pass_env: tuple[str, ...] = PASS_ENV
 
     def __init__(self, program: str = "claude") -> None:
         self.program = program

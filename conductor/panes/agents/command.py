@@ -37,6 +37,7 @@ class CommandAgent:
     install_hint = "Install it, or correct `command` of this agent in the configuration."
     idle_memory_mb = 200
     has_receipts = False
+    pass_env: tuple[str, ...] = ()
 
     def __init__(self, settings: AgentConfig) -> None:
         if not settings.command:

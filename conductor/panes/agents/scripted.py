@@ -34,6 +34,7 @@ class ScriptedAgent:
     install_hint = "It is part of this program; install that again."
     idle_memory_mb = 15
     has_receipts = True
+    pass_env: tuple[str, ...] = ("TASKMAESTRO_SCRIPT",)
 
     def __init__(self, settings: AgentConfig) -> None:
         self.name = "scripted"

@@ -93,6 +93,8 @@ def battery_commands(settings: BatteryConfig, detected: Mapping[str, DetectedCom
     for slot in SLOTS:
         given: tuple[str, ...] | None = getattr(settings, slot)
         known = detected.get(slot)
+        if slot in settings.skip:
+            continue
         if given is not None and (known is None or given != known.argv):
             commands[slot] = ProjectCommand(given, changes_files=slot in ("format", "lint"))
         elif known is not None:

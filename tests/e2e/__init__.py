@@ -1,0 +1,1 @@
+"""End-to-end tests: the whole conductor with real git, real tmux and scripted agents."""

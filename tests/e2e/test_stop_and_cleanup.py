@@ -1,0 +1,109 @@
+"""``stop`` and ``cleanup``: what ends, what stays, and that no work is ever lost."""
+
+from __future__ import annotations
+
+import json
+
+from conductor.lock import holder
+from conductor.panes.tmux import session_name
+from tests.support.fleet import DEADLINE, FleetWorld, good_work, turn
+from tests.support.waiting import wait_until
+
+
+def sessions(world: FleetWorld) -> list[str]:
+    return world.tmux("list-sessions", "-F", "#S").split()
+
+
+def test_cleanup_refuses_and_lists_what_would_be_lost(fleet_world: FleetWorld) -> None:
+    work = turn(
+        1,
+        "first",
+        {"write": {"path": "kept.txt", "text": "kept\n"}},
+        {"git": ["add", "kept.txt"]},
+        {"git": ["commit", "-q", "-m", "Not pushed anywhere"]},
+        {"write": {"path": "new.txt", "text": "new\n"}},
+        {"write": {"path": "README.md", "text": "changed\n"}},
+        {"write": {"path": ".gitignore", "text": ".env\n"}},
+        {"git": ["add", ".gitignore"]},
+        {"write": {"path": ".env", "text": "SECRET=1\n"}},
+        {"say": "That is all"},
+    )
+    fleet_world.begin(work, good_work(2), issues=2)
+    fleet_world.wait_status(2, "approved")
+    fleet_world.wait_settled()
+    wait_until(lambda: "That is all" in fleet_world.capture(1), DEADLINE, "the agent's work")
+    refused = fleet_world.taskmaestro("cleanup", code=1).stderr
+    for name in ("README.md", "new.txt", ".env", "Not pushed anywhere"):
+        assert name in refused
+    assert "pane 2" not in refused
+    assert fleet_world.worktree(1).is_dir()
+    assert fleet_world.worktree(2).is_dir()
+    assert holder(fleet_world.layout.lock) is not None
+
+    removed = json.loads(fleet_world.taskmaestro("cleanup", "--force", "--json").stdout)["removed"]
+    ref = removed["1"]
+    assert ref.startswith("refs/taskmaestro/recovery/")
+    assert removed["2"] is None
+    assert not list(fleet_world.layout.home.glob("wt-*"))
+    assert holder(fleet_world.layout.lock) is None
+    wait_until(lambda: session_name(fleet_world.root) not in sessions(fleet_world), DEADLINE, "the session's end")
+    rescued = fleet_world.folder / "rescued"
+    fleet_world.git("worktree", "add", "--quiet", str(rescued), ref)
+    texts = {name: (rescued / name).read_text() for name in ("kept.txt", "new.txt", "README.md", ".env")}
+    assert texts == {"kept.txt": "kept\n", "new.txt": "new\n", "README.md": "changed\n", ".env": "SECRET=1\n"}
+
+
+def test_work_that_was_merged_by_squash_needs_no_force(fleet_world: FleetWorld) -> None:
+    fleet_world.begin(good_work(1))
+    fleet_world.wait_status(1, "approved")
+    fleet_world.wait_settled()
+    branch = fleet_world.pane(1)["branch"]
+    fleet_world.taskmaestro("pr", "merge", "2", "--squash")
+    wait_until(lambda: "merged" in fleet_world.taskmaestro("explain", "1").stdout, DEADLINE, "the merge's being seen")
+    fleet_world.git("push", "--quiet", "origin", "--delete", branch)
+    fleet_world.git("fetch", "--quiet", "--prune", "origin")
+    done = fleet_world.taskmaestro("cleanup")
+    assert "Removed 1 worktree" in done.stdout
+    assert fleet_world.git("for-each-ref", "refs/taskmaestro/recovery") == ""
+    assert branch not in fleet_world.git("branch", "--list")
+
+
+def test_one_pane_can_be_cleaned_up_while_the_others_go_on(fleet_world: FleetWorld) -> None:
+    waits = turn(2, "first", {"run": ["sh", "-c", f"until test -e '{fleet_world.folder}/go'; do sleep 0.05; done"]})
+    fleet_world.begin(good_work(1), {**waits, "steps": waits["steps"] + good_work(2)["steps"]}, issues=2)
+    fleet_world.wait_status(1, "approved")
+    fleet_world.wait_settled()
+    fleet_world.taskmaestro("cleanup", "--pane", "1")
+    assert not fleet_world.worktree(1).exists()
+    assert 1 not in fleet_world.status()
+    (fleet_world.folder / "go").touch()
+    fleet_world.wait_status(2, "approved")
+    fleet_world.wait_settled()
+    fleet_world.taskmaestro("replay")
+
+
+def test_stop_ends_the_conductor_alone_and_up_goes_on(fleet_world: FleetWorld) -> None:
+    waits = {"run": ["sh", "-c", f"until test -e '{fleet_world.folder}/go'; do sleep 0.05; done"]}
+    fleet_world.begin(turn(1, "first", waits, *good_work(1)["steps"]))
+    fleet_world.wait_event("task_delivered")
+    fleet_world.taskmaestro("stop")
+    assert holder(fleet_world.layout.lock) is None
+    pane = fleet_world.pane_id(1)
+    (fleet_world.folder / "go").touch()
+    wait_until(lambda: (fleet_world.worktree(1) / "RESULT.json").exists(), DEADLINE, "the worker's report")
+    fleet_world.taskmaestro("up")
+    fleet_world.wait_status(1, "approved")
+    assert fleet_world.pane_id(1) == pane
+    assert fleet_world.turns_done(1) == 1
+
+
+def test_stop_with_panes_ends_everything_and_up_brings_it_back(fleet_world: FleetWorld) -> None:
+    fleet_world.begin(turn(1, "first", {"wait": 600}), good_work(1))
+    fleet_world.wait_event("task_delivered")
+    fleet_world.taskmaestro("stop", "--panes")
+    assert session_name(fleet_world.root) not in sessions(fleet_world)
+    assert fleet_world.worktree(1).is_dir()
+    assert "No conductor ran" in fleet_world.taskmaestro("stop").stdout
+    fleet_world.taskmaestro("up")
+    fleet_world.wait_status(1, "approved")
+    assert fleet_world.turns_done(1) == 2
