@@ -63,7 +63,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, JournalLine]]:
 
 
 def writable(event: Event) -> Event:
-    """The event as the journal can hold it: a lone surrogate, which no UTF-8 has, becomes U+FFFD.
+    """The event as the journal can hold it: a lone surrogate, which no UTF-8 has, becomes a question mark.
 
     Texts of tools and people may hold them, since JSON can spell them.
     """

@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import socket
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,8 +15,8 @@ from typing import Any
 
 from schemas.errors import Unavailable
 
-READERS_GO = 0.2
-"""Seconds for which taking the lock is tried: a reader that asks who holds it has it for an instant."""
+READERS_GO = 5.0
+"""Seconds for which taking the lock is tried while only readers have it, who ask who holds it."""
 
 
 class ConductorLock:
@@ -41,7 +40,7 @@ class ConductorLock:
                 f"another conductor runs on this repository: pid {held.get('pid', '?')} on {held.get('host', '?')}",
                 "`taskmaestro attach` shows it; `taskmaestro stop` ends it.",
             ) from None
-        facts = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}
+        facts = {"pid": os.getpid(), "host": os.uname().nodename, "since": datetime.now(UTC).isoformat()}
         os.ftruncate(fd, 0)
         os.pwrite(fd, json.dumps(facts).encode(), 0)
         os.fsync(fd)
@@ -55,16 +54,22 @@ class ConductorLock:
 
 
 def _taken(fd: int) -> bool:
+    """Whether the lock could be had. Readers share it for an instant and are waited for; a conductor is not."""
     give_up = time.monotonic() + READERS_GO
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= give_up:
-                return False
-            time.sleep(0.01)
-        else:
-            return True
+    while not _flock(fd, fcntl.LOCK_EX):
+        if not _flock(fd, fcntl.LOCK_SH) or time.monotonic() >= give_up:
+            return False
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        time.sleep(0.002)
+    return True
+
+
+def _flock(fd: int, how: int) -> bool:
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def holder(path: Path) -> dict[str, Any] | None:
@@ -76,11 +81,7 @@ def holder(path: Path) -> dict[str, Any] | None:
     except OSError as fault:
         raise Unavailable(f"{path}: {fault.strerror}", "Make the file readable for this user.") from None
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return _facts(os.pread(fd, 4096, 0))
-        return None
+        return None if _flock(fd, fcntl.LOCK_SH) else _facts(os.pread(fd, 4096, 0))
     finally:
         os.close(fd)
 

@@ -84,7 +84,7 @@ def _new_branch(context: Context, layout: Layout, pane: int, issue: int | None) 
     if read_state(layout.pane_file(pane)).get("status") not in ("done", "approved"):
         return None
     from conductor.forge import open_forge
-    from conductor.loop.assemble import worktrees_of
+    from conductor.loop.adapters import worktrees_of
     from conductor.loop.bring_up import branch_name
 
     worktrees = worktrees_of(layout, context.config, open_forge(context.config, context.root))

@@ -17,7 +17,7 @@ def command() -> None:
     """Show the panes in this terminal: attach, or switch to them where this terminal is in tmux already."""
     import shutil
 
-    from conductor.loop.assemble import panes_of
+    from conductor.loop.adapters import panes_of
 
     context = find_context()
     panes = panes_of(Layout(context.root), context.config)

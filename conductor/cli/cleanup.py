@@ -36,7 +36,7 @@ def command(only: tuple[int, ...], force: bool, as_json: bool) -> None:
     merged, also by squash, counts as saved.
     """
     from conductor.git.worktrees import GitWorktrees
-    from conductor.loop.assemble import panes_of
+    from conductor.loop.adapters import panes_of
     from conductor.loop.bring_up import worktree_indexes
     from conductor.panes.agents import agent_kinds
 

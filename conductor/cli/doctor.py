@@ -193,8 +193,9 @@ def _agents(layout: Layout, config: Config) -> Iterator[Check]:
     for name in sorted({config.agent, *used}):
         check = _agent(name, kinds)
         yield check._replace(state="warn") if check.state == "missing" and name not in used else check
+    known = set(kinds)
     try:
-        need = sum(kinds[name].idle_memory_mb * count for name, count in used.items() if name in kinds)
+        need = sum(kinds[name].idle_memory_mb * count for name, count in used.items() if name in known)
     except Fault:
         return  # told above, as an agent that cannot be loaded
     yield _memory(need, sum(used.values()))
@@ -212,8 +213,9 @@ def _agents_in_use(layout: Layout) -> dict[str, int]:
 
 def _agent(name: str, kinds: Mapping[str, AgentKind]) -> Check:
     shown = f"agent {one_line(name, 40)}"
-    if name not in kinds:
-        known = ", ".join(sorted(kinds))
+    names = set(kinds)  # asking the mapping itself would load the plug-in
+    if name not in names:
+        known = ", ".join(sorted(names))
         return Check(shown, "missing", "no such kind of agent is known", f"Set `agent` to one of: {known}")
     try:
         kind = kinds[name]

@@ -35,13 +35,23 @@ class Done(NamedTuple):
 
 
 class Happening(NamedTuple):
-    """One event that changed the pane or asked for something, by which rule, and what came of it."""
+    """One event that changed the pane or asked for something, by which rule, and what came of it.
 
-    line: JournalLine
-    event: Event
+    Without an event: an effect that had failed was done at last, and that settled it.
+    """
+
+    line: EventLine | ResultLine
+    event: Event | None
     rule: str
     change: str
     keys: tuple[str, ...]
+
+    @property
+    def details(self) -> str:
+        """What the line says beside its rule."""
+        if self.event is not None:
+            return details(self.event)
+        return f"{self.line.effect} {self.line.outcome}" if isinstance(self.line, ResultLine) else ""
 
 
 @click.command(name="explain")
@@ -102,11 +112,13 @@ class Story:
                 self._done[line.key] = self._done[line.key]._replace(
                     outcome=line.outcome, detail=one_line(line.detail, 300)
                 )
-            if isinstance(line, EventLine | ResultLine) and line.event is not None and line.event.pane == self.index:
-                self._note(line, line.event, before, step)
+            if isinstance(line, EventLine | ResultLine):
+                self._note(line, before, step)
 
-    def _note(self, line: JournalLine, event: Event, before: Pane | None, step: Step) -> None:
-        if self.pane is before and not step.keys:
+    def _note(self, line: EventLine | ResultLine, before: Pane | None, step: Step) -> None:
+        event = line.event
+        mine = event.pane == self.index if event is not None else self.pane is not before
+        if not mine or (self.pane is before and not step.keys):
             return
         for key in step.keys:
             effect = self._memory.outstanding[key].effect
@@ -122,8 +134,8 @@ class Story:
                 {
                     "seq": one.line.seq,
                     "at": one.line.model_dump(mode="json")["at"],
-                    "event": one.event.kind,
-                    "details": details(one.event),
+                    "event": one.event.kind if one.event else None,
+                    "details": one.details,
                     "rule": one.rule,
                     "means": RULES.get(one.rule, ""),
                     "change": one.change.strip(),
@@ -145,8 +157,8 @@ class Story:
             if today != day:
                 lines.append(today)
                 day = today
-            detail = details(one.event)
-            lines.append(f"{clock(one.line.at)}  {one.rule}{f': {detail}' if detail else ''}{one.change}")
+            detail = f": {one.details}" if one.details else ""
+            lines.append(f"{clock(one.line.at)}  {one.rule}{detail}{one.change}")
             if one.rule in RULES:
                 lines.append(f"          rule: {RULES[one.rule]}")
             lines += [f"          {_ended(self._done[key])}" for key in one.keys]

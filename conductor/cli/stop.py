@@ -62,7 +62,7 @@ def command(and_panes: bool, as_json: bool) -> None:
 
 
 def _end_panes(layout: Layout) -> list[str]:
-    from conductor.loop.assemble import panes_of
+    from conductor.loop.adapters import panes_of
     from conductor.loop.bring_up import known_panes
     from conductor.panes.agents import agent_kinds
 

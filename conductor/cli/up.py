@@ -43,7 +43,7 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
     What is there already is kept, so the same command brings everything back after tmux or the machine died:
     panes, agents and unfinished tasks. Without COUNT: the panes that there were.
     """
-    from conductor.loop.assemble import panes_of, worktrees_of
+    from conductor.loop.adapters import panes_of, worktrees_of
     from conductor.loop.bring_up import bring_up, check_kind, make_plan
     from conductor.panes.agents import agent_kinds
     from conductor.panes.programs import find_program

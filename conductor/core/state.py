@@ -19,12 +19,12 @@ WEIGHT = {
     AttentionReason.UNRESPONSIVE: 1,
     AttentionReason.PANE_DEAD: 2,
     AttentionReason.REVIEW_FAILED: 3,
-    AttentionReason.CI_TIMEOUT: 3,
-    AttentionReason.LEASE_REJECTED: 3,
-    AttentionReason.FOREIGN_COMMITS_LOST: 4,
-    AttentionReason.CI_FAILED_CAP: 4,
-    AttentionReason.CYCLE_CAP: 4,
-    AttentionReason.PR_CLOSED: 4,
+    AttentionReason.CI_TIMEOUT: 4,
+    AttentionReason.LEASE_REJECTED: 4,
+    AttentionReason.FOREIGN_COMMITS_LOST: 5,
+    AttentionReason.CI_FAILED_CAP: 5,
+    AttentionReason.CYCLE_CAP: 5,
+    AttentionReason.PR_CLOSED: 5,
 }
 """Which attention gives way to which: what passes by itself never hides what waits for a person."""
 

@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from textwrap import wrap
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TextIO
 
@@ -28,6 +29,8 @@ from schemas.text import clean, one_line
 
 _ATTENTION_LINES = 5
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+_HANGING = " " * 17
+"""Under the words of an event line, behind time and pane."""
 _LAST_WORDS = 5.0
 """Seconds for which the end waits for what is still to be drawn."""
 
@@ -153,8 +156,10 @@ class LiveTable(_Drawn):
         self._live.stop()
 
     def _print(self, lines: Sequence[str]) -> None:
+        width = self.console.width
         for line in lines:
-            self.console.print(Text(line), style="red" if line.startswith(" ") else None)
+            for part in wrap(line, width, subsequent_indent=_HANGING, drop_whitespace=False) or [""]:
+                self.console.print(Text(part.rstrip()), no_wrap=True, overflow="ellipsis")
 
     def _redraw(self, state: _State) -> None:
         rows, size = rows_of(state.fleet), self.console.size

@@ -15,7 +15,7 @@ MAX_CYCLES = 3
 """The cap where the configuration names none (``schemas.config.ReviewConfig``; a test holds them together)."""
 
 UNLIMITED = 10_000
-_GAP = 2
+GAP = 2
 _NARROWEST = 8
 
 
@@ -84,7 +84,7 @@ def row_of(state: Mapping[str, Any], *, max_cycles: int, now: datetime | None) -
     conducts = role == "conductor"
     return Row(
         pane=_text(state.get("index")),
-        agent=agent if role == "worker" else role if agent in ("-", role) else f"{agent} ({role})",
+        agent=agent if role == "worker" else role if agent in ("-", role) else f"{role}: {agent}",
         status="-" if conducts else _text(state.get("status")),
         cycle="-" if conducts else f"{cycle}/{max(max_cycles, cycle)}",
         pr=f"#{number}" if isinstance(number, int) else "-",
@@ -108,16 +108,28 @@ def _text(value: object) -> str:
 
 
 HEADINGS = ("PANE", "AGENT", "STATUS", "CYCLE", "PR", "HEAD", "LAST EVENT", "WHEN", "AWAITS")
-_EVENT = HEADINGS.index("LAST EVENT")
-_WHEN = HEADINGS.index("WHEN")
-_AWAITS = HEADINGS.index("AWAITS")
-_AGENT = HEADINGS.index("AGENT")
-_WIDE = 100
+_FLEXIBLE = ("LAST EVENT", "AWAITS", "AGENT")
+_LEFT_OUT = {100: ("LAST EVENT", "WHEN"), 72: ("HEAD",)}
+"""What a terminal narrower than this goes without."""
 
 
-def shown_columns(width: int) -> tuple[int, ...]:
-    """Which of ``HEADINGS`` fit a terminal of this width: a narrow one goes without the last event."""
-    return tuple(place for place in range(len(HEADINGS)) if width >= _WIDE or place not in (_EVENT, _WHEN))
+def fitting(rows: Sequence[Row], width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The places in ``HEADINGS`` of the columns that are shown in this width, and how wide each is.
+
+    Columns of free text give way, the widest first; the others are never cut.
+    """
+    left_out = {name for limit, names in _LEFT_OUT.items() if width < limit for name in names}
+    places = [place for place, heading in enumerate(HEADINGS) if heading not in left_out]
+    widths = [max([len(HEADINGS[place]), *(len(cells(row)[place]) for row in rows)]) for place in places]
+    flexible = [column for column, place in enumerate(places) if HEADINGS[place] in _FLEXIBLE]
+    excess = sum(widths) + GAP * (len(widths) - 1) - width
+    while excess > 0:
+        widest = max(flexible, key=lambda column: widths[column])
+        if widths[widest] <= _NARROWEST:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    return tuple(places), tuple(widths)
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -136,25 +148,14 @@ def attention_lines(row: Row, width: int) -> list[str]:
 
 def plain_table(rows: Sequence[Row], width: int = UNLIMITED) -> str:
     """The rows as aligned columns of at most ``width`` characters, then what needs a person."""
-    places = shown_columns(width)
+    places, widths = fitting(rows, width)
     lines = [[HEADINGS[place] for place in places], *([cells(row)[place] for place in places] for row in rows)]
-    widths = _fitted([max(len(line[column]) for line in lines) for column in range(len(places))], places, width)
     out = [
-        (" " * _GAP).join(_cut(text, size) for text, size in zip(line, widths, strict=True)).rstrip() for line in lines
+        (" " * GAP).join(_cut(text, size) for text, size in zip(line, widths, strict=True)).rstrip() for line in lines
     ]
     for row in rows:
         out += attention_lines(row, width)
     return "\n".join(out)
-
-
-def _fitted(widths: list[int], places: Sequence[int], width: int) -> list[int]:
-    """The widths, with the columns of free text made narrower until all fit."""
-    for column in (_EVENT, _AWAITS, _AGENT):
-        excess = sum(widths) + _GAP * (len(widths) - 1) - width
-        if excess > 0 and column in places:
-            at = places.index(column)
-            widths[at] = max(_NARROWEST, widths[at] - excess)
-    return widths
 
 
 def _cut(text: str, size: int) -> str:

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from conductor.dashboard.rows import HEADINGS, Row, attention_lines, cells, shown_columns
+from conductor.dashboard.rows import GAP, HEADINGS, Row, attention_lines, cells, fitting
 
 _STYLES = {
     "working": "cyan",
@@ -18,17 +18,14 @@ _STYLES = {
     "approved": "green",
     "done": "dim",
 }
-_FLEXIBLE = ("LAST EVENT", "AWAITS", "AGENT")
 
 
 def rich_table(rows: Sequence[Row], width: int, *, message_lines: int | None = None) -> RenderableType:
     """The rows as a table for a terminal of this width, then what needs a person (``message_lines`` of each)."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
-    places = shown_columns(width)
-    for place in places:
-        heading = HEADINGS[place]
-        flexible = heading in _FLEXIBLE
-        table.add_column(heading, no_wrap=True, overflow="ellipsis", min_width=8 if flexible else None)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_edge=False)
+    places, widths = fitting(rows, width)
+    for place, size in zip(places, widths, strict=True):
+        table.add_column(HEADINGS[place], no_wrap=True, overflow="ellipsis", width=size)
     for row in rows:
         texts = [Text(cells(row)[place]) for place in places]
         texts[places.index(HEADINGS.index("STATUS"))].stylize(_STYLES.get(row.status, ""))

@@ -16,6 +16,7 @@ RULES: dict[str, str] = {
     "pane added": "a pane joined",
     "pane known": "the pane was there already; its facts are as given",
     "pane removed": "the pane and its worktree are gone",
+    "result": "what had failed on this machine was done at last",
     "request taken already": "a request counts once",
     "ignored": "no rule takes this event in this state: kept in the journal, and that is all",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from conductor.docs import commands, configuration, cycle, published
@@ -9,6 +10,7 @@ from conductor.docs import commands, configuration, cycle, published
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@cache
 def everything() -> dict[str, str]:
     """Path, relative to the checkout, and text of everything that is generated."""
     return {

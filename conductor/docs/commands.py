@@ -21,7 +21,7 @@ else to stderr; the exit codes are listed in [contracts.md](contracts.md#command
 
 def page() -> str:
     """The whole page."""
-    top = click.Context(cli, info_name="taskmaestro", terminal_width=_WIDTH, max_content_width=_WIDTH)
+    top = top_context()
     parts = [_HEAD]
     for title, verbs in SECTIONS.items():
         parts.append(f"## {title}\n")
@@ -30,6 +30,12 @@ def page() -> str:
             if verb is not None:
                 parts += _described(verb, name, top)
     return "\n".join(parts).rstrip() + "\n"
+
+
+def top_context() -> click.Context:
+    """The context in which the verbs stand, with the group's own settings: their help is that of a real call."""
+    settings = {**cli.context_settings, "terminal_width": _WIDTH, "max_content_width": _WIDTH}
+    return click.Context(cli, info_name="taskmaestro", **settings)
 
 
 def walk(command: click.Command, name: str, parent: click.Context) -> Iterator[tuple[click.Command, click.Context]]:

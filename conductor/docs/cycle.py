@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from typing import get_args
 
 from conductor.core.cycle import TABLE, agents, claims, decide, gate, people, reviews
@@ -54,6 +55,7 @@ def page() -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
+@cache
 def arrows() -> dict[tuple[Status, Status], list[str]]:
     """(from, to) -> the rules that lead there, found by following every sample event from a new pane on.
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import entry_points
-from pathlib import Path
 
 from conductor.forge import open_forge
 from conductor.git.facts import inspect
-from conductor.git.worktrees import GitWorktrees
 from conductor.layout import Layout
+from conductor.loop.adapters import panes_of, worktrees_of
 from conductor.loop.conductor import Outside
 from conductor.panes.agents import agent_kinds
 from conductor.panes.receipts import Receipts
-from conductor.panes.tmux import TmuxPanes, session_name
 from conductor.ports import Forge, Notifier, Worktrees
 from conductor.review.runner import StepsReviewer
 from schemas.config import Config
@@ -23,22 +21,6 @@ from schemas.events import PrFacts
 from worker.tools.git import git
 
 _EMAIL = re.compile(r"<([^<>]+)>")
-
-
-def panes_of(layout: Layout, config: Config) -> TmuxPanes:
-    """The repository's tmux session, on the user's server or a private socket."""
-    socket = Path(config.tmux.socket).expanduser() if config.tmux.socket else None
-    return TmuxPanes(
-        session_name(layout.root),
-        socket,
-        panes_per_window=config.tmux.panes_per_window,
-        receipts=layout.receipts,
-    )
-
-
-def worktrees_of(layout: Layout, config: Config, forge: Forge) -> GitWorktrees:
-    """The repository's worktrees, against the remote that the forge is behind."""
-    return GitWorktrees(layout.root, config.model_copy(update={"remote": forge.remote_name}))
 
 
 def outside_of(layout: Layout, config: Config) -> Outside:

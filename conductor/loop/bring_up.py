@@ -134,8 +134,14 @@ class BroughtUp:
 
 
 def bring_up(layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees) -> BroughtUp:
-    """Worktrees, panes, and the request for the conductor; in this order, so that a crash is mended by a repeat."""
+    """Worktrees, panes, and the request for the conductor; in this order, so that a crash is mended by a repeat.
+
+    The conductor's own pane comes first: it loads while the worktrees are made.
+    """
     notes = []
+    conductor = [] if holder(layout.lock) is not None else [conductor_spec(layout)]
+    if conductor:
+        panes.ensure_session(conductor)
     offline = worktrees.fetch()
     if offline:
         notes.append(f"the remote could not be fetched ({clean(offline)}); the local state of it is used")
@@ -157,7 +163,7 @@ def bring_up(layout: Layout, plan: Plan, *, panes: Panes, worktrees: Worktrees) 
         found = worktrees.find(plan.reviewer) or worktrees.add(plan.reviewer, f"taskmaestro/review-{plan.reviewer}")
         branches[plan.reviewer] = found.branch
     before = panes.all()
-    ids = panes.ensure_session(_specs(layout, plan))
+    ids = panes.ensure_session([*conductor, *_specs(layout, plan)])
     fresh = tuple(
         index for index, (pane_id, made) in ids.items() if made or index in anew or _waits(before.get(pane_id))
     )
@@ -216,7 +222,7 @@ def _events(
 
 
 def _specs(layout: Layout, plan: Plan) -> list[PaneSpec]:
-    specs = [] if holder(layout.lock) is not None else [conductor_spec(layout)]
+    specs = []
     for index in [*plan.workers(), *([plan.reviewer] if plan.reviewer is not None else [])]:
         specs.append(
             PaneSpec(

@@ -30,6 +30,8 @@ from schemas.journal import EventLine, IntentLine, JournalLine, NoteLine, Result
 from schemas.text import one_line
 
 FULL_DISK_PAUSE = 2.0
+DEFECT_PAUSE = 60.0
+"""Seconds before an effect is tried again whose performer raised what nobody expected."""
 _REPEATED = (
     "agent unchanged",
     "result seen before",
@@ -313,7 +315,7 @@ class Engine:
         except Exception as fault:  # an effect must never end the loop: whatever it was, a person is told
             reason = f"{type(fault).__name__}: {one_line(str(fault), 500)}"
             told = EffectFailed(pane=effect.pane, at=datetime.now(UTC), effect=effect.kind, reason=reason)
-            outcome = Retry(60.0, reason, told)
+            outcome = Retry(DEFECT_PAUSE, reason, told)
         self._probe("postponed" if isinstance(outcome, Retry) else "performed", effect.kind)
         self._queue.put(_Finished(outstanding.key, outcome))
 

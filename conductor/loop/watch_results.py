@@ -140,9 +140,11 @@ class ResultWatch:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-        self._observer.stop()
-        self._observer.join(timeout=5)
-        self._looking.join(timeout=5)
+        if self._observer.is_alive():
+            self._observer.stop()
+            self._observer.join(timeout=5)
+        if self._looking.is_alive():
+            self._looking.join(timeout=5)
 
     def _listen(self, folder: Path, call: Callable[[str, Path], None], only: str | None = None) -> ObservedWatch:
         return self._observer.schedule(_Handler(call, self._on_trouble, only), str(folder), recursive=False)

@@ -49,10 +49,18 @@ class Taker:
 
 
 @pytest.fixture
-def alive(run: Run) -> Iterator[Run]:
-    """The story with a conductor that lives."""
-    taker = Taker(run)
-    yield run
+def free(run: Run) -> Run:
+    """The story with a fifth pane that never had a task."""
+    run.add(5)
+    run.settle()
+    return run
+
+
+@pytest.fixture
+def alive(free: Run) -> Iterator[Run]:
+    """The same with a conductor that lives."""
+    taker = Taker(free)
+    yield free
     taker.close()
 
 
@@ -65,7 +73,7 @@ def waiting(run: Run) -> list[UserDecided | TaskGiven]:
 
 def test_a_decision_is_taken_and_its_rule_is_told(alive: Run, capsys: Out) -> None:
     assert main(["decide", "3", "another-cycle", "--why", "the last finding is easy"]) == 0
-    assert capsys.readouterr().out == "pane 3: another review (one more cycle)\n"
+    assert capsys.readouterr().out == "pane 3: another review (one more cycle) — settled: cycle_cap\n"
     assert alive.pane(3).attention is None
     line = json.loads(alive.layout.journal.read_text().splitlines()[-1])
     assert line["event"]["who"] == "Tester <tester@example.invalid>"
@@ -76,7 +84,7 @@ def test_an_approval_names_the_issue_that_follows_up(alive: Run, capsys: Out) ->
     assert main(["decide", "3", "approve", "--why", "accepted", "--follow-up", "31", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["taken"], told["rule"], told["refused"]) == (True, "approved by a person", False)
-    assert told["message"].endswith("→ approved (cycle 3)")
+    assert told["message"].endswith("→ approved (cycle 3) — settled: cycle_cap")
     assert alive.pane(3).status is Status.APPROVED
 
 
@@ -143,9 +151,9 @@ def test_the_login_stands_in_where_git_knows_no_name(run: Run, monkeypatch: pyte
 def test_a_free_pane_takes_a_task_in_ones_own_words(alive: Run, tmp_path: Path, capsys: Out) -> None:
     body = tmp_path / "task.md"
     body.write_text("Politely.\x1b[2J\n")
-    assert main(["assign", "1", "--title", "Say \x1bgood evening", "--body-file", str(body)]) == 0
-    assert "pane 1: task given (a free pane takes it) → working (cycle 0)" in capsys.readouterr().out
-    assignment = alive.pane(1).assignment
+    assert main(["assign", "5", "--title", "Say \x1bgood evening", "--body-file", str(body)]) == 0
+    assert "pane 5: task given (a free pane takes it)" in capsys.readouterr().out
+    assignment = alive.pane(5).assignment
     assert assignment is not None
     assert (assignment.title, assignment.body) == ("Say good evening", "Politely.[2J\n")
 
@@ -155,7 +163,7 @@ def test_a_pane_that_is_not_free_refuses(alive: Run, capsys: Out) -> None:
     assert "Pane 2 still has a task" in capsys.readouterr().out
 
 
-def test_an_issue_becomes_the_task(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_issue_becomes_the_task(free: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     import conductor.forge
     from schemas.forge import Issue
 
@@ -164,8 +172,8 @@ def test_an_issue_becomes_the_task(run: Run, monkeypatch: pytest.MonkeyPatch) ->
             return Issue(number=number, title="Parse dates", body="- [ ] ISO 8601")
 
     monkeypatch.setattr(conductor.forge, "open_forge", lambda config, root: OneIssue())
-    assert main(["assign", "1", "--issue", "31"]) == 0
-    (event,) = waiting(run)
+    assert main(["assign", "5", "--issue", "31"]) == 0
+    (event,) = waiting(free)
     assert isinstance(event, TaskGiven)
     assert (event.issue, event.title, event.body) == (31, "Parse dates", "- [ ] ISO 8601")
 
@@ -179,11 +187,11 @@ def test_an_issue_becomes_the_task(run: Run, monkeypatch: pytest.MonkeyPatch) ->
         (["1", "--title", " \x1b "], "the task has no title"),
         (["9", "--title", "x"], "there is no pane 9"),
         (["1", "--title", "x", "--body-file", "/nowhere/x"], "cannot be read"),
-        (["5", "--title", "x"], "pane 5 is a reviewer, not a worker"),
+        (["6", "--title", "x"], "pane 6 is a reviewer, not a worker"),
     ],
 )
 def test_what_is_no_task_leaves_nothing(run: Run, arguments: list[str], said: str, capsys: Out) -> None:
-    run.add(5, role=Role.REVIEWER)
+    run.add(6, role=Role.REVIEWER)
     run.settle()
     assert main(["assign", *arguments]) == 2
     assert said in capsys.readouterr().err

@@ -14,7 +14,7 @@ import pytest
 
 from conductor.cli import main as module
 from conductor.cli.main import VERBS, Verb, cli, main
-from conductor.docs.commands import walk
+from conductor.docs.commands import top_context, walk
 from schemas.errors import BadInput, Fault, NeedsPerson, NotSo, StillPending, Unavailable
 from tests.cli.conftest import Taskmaestro, command, environment
 from tests.support.stories import Run
@@ -64,7 +64,7 @@ def test_help_lists_every_verb_with_its_line(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("name", VERBS)
 def test_the_line_in_the_list_is_the_verbs_own(name: str) -> None:
-    context = click.Context(cli, info_name="taskmaestro")
+    context = top_context()
     verb = cli.get_command(context, name)
     assert verb is not None
     assert verb.name == name
@@ -73,7 +73,7 @@ def test_the_line_in_the_list_is_the_verbs_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", VERBS)
 def test_every_verb_shows_an_example(name: str) -> None:
-    context = click.Context(cli, info_name="taskmaestro")
+    context = top_context()
     verb = cli.get_command(context, name)
     assert verb is not None
     for below, its_context in walk(verb, name, context):

@@ -254,6 +254,16 @@ def test_a_push_that_turns_green_answers_the_cap_of_ci_returns() -> None:
     assert play.reason is None
 
 
+def test_a_retry_waits_again_whatever_was_raised_after_the_budget() -> None:
+    play = Play().to_gate()
+    play.ci_budget_spent()
+    play.writes("failure", reason="lease_rejected")
+    assert play.reason == "lease_rejected"
+    play.decides("retry")
+    assert play.pane.gate is not None
+    assert not play.pane.gate.timed_out
+
+
 # --- heads ---
 
 
@@ -309,6 +319,14 @@ def test_a_merge_ends_an_approved_pane_as_approved_and_another_as_done() -> None
     assert task.open
     assert play.pane.task is not None
     assert not play.pane.task.open
+
+
+@pytest.mark.parametrize("end", [PrMerged, PrClosed])
+def test_a_pane_without_a_request_is_not_ended_by_one(end: type[PrMerged] | type[PrClosed]) -> None:
+    play = Play()
+    play.task()
+    assert play.say(end(pane=1, at=play.now)) == []
+    assert play.pane.status is Status.WORKING
 
 
 def test_a_close_is_told_and_a_retry_looks_again() -> None:

@@ -173,6 +173,10 @@ def _claim_addressed(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Out
     return pane.model_copy(update={"status": Status.REVIEW_ADDRESSED}), effects
 
 
+def _success_awaiting_answer(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> bool:
+    return event.result.status is ResultStatus.SUCCESS and not _at_cap(pane)
+
+
 def _success_instead(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Outcome:
     return tell_worker(
         _marked(pane, event),
@@ -299,7 +303,6 @@ _ANSWERED = (
     AttentionReason.FOREIGN_COMMITS_LOST,
 )
 """What a claim that holds answers: the forge was read, and no commit is missing or a person let it go."""
-_SUCCESS = _status_is(ResultStatus.SUCCESS)
 
 ROWS: tuple[Row, ...] = (
     Row("result of another role", EVERY, "result_seen", None, "only workers report here", guard=_not_a_worker),
@@ -381,7 +384,7 @@ ROWS: tuple[Row, ...] = (
         None,
         "a review waits for its answer: the worker is told how to give it",
         _success_instead,
-        _SUCCESS,
+        _success_awaiting_answer,
     ),
     Row("result that does not fit", EVERY, "result_seen", None, "journalled and ignored", _ignore_marked),
     Row(

@@ -175,6 +175,10 @@ def _merged_approved(pane: Pane, event: PrMerged, policy: CyclePolicy) -> Outcom
     return pane.model_copy(update={"status": Status.APPROVED}), effects
 
 
+def _has_request(pane: Pane, _event: PrMerged | PrClosed, _policy: CyclePolicy) -> bool:
+    return pane.pr_number is not None
+
+
 def _merge_known(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> bool:
     return pane.ended == "merged"
 
@@ -284,7 +288,7 @@ ROWS: tuple[Row, ...] = (
         "approved stays approved",
         _merged_approved,
     ),
-    Row("merged", EVERY - {Status.APPROVED}, "pr_merged", frozenset({Status.DONE}), "done", _merged),
+    Row("merged", EVERY - {Status.APPROVED}, "pr_merged", frozenset({Status.DONE}), "done", _merged, _has_request),
     Row(
         "closed",
         LIVE,
@@ -292,5 +296,6 @@ ROWS: tuple[Row, ...] = (
         frozenset({Status.DONE}),
         "closed without a merge: done, and a person is told",
         _closed,
+        _has_request,
     ),
 )

@@ -164,8 +164,8 @@ def _retry(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
     reason = pane.attention.reason
     pane = pane.model_copy(update={"attention": None})
     gate = pane.gate
-    if reason in (AttentionReason.CI_FAILED_CAP, AttentionReason.CI_TIMEOUT) and gate is not None:
-        return open_gate(pane, gate.head, gate.base, event.at), []
+    if gate is not None and pane.status is Status.REVIEWING and gate.timed_out:
+        return open_gate(pane, gate.head, gate.base, event.at), []  # whatever else went wrong meanwhile
     if reason is AttentionReason.REVIEW_FAILED and gate is not None and pane.status is Status.REVIEWING:
         return begin_review(pane, gate) if pane.green_head == gate.head else (pane, [])
     if reason is AttentionReason.FOREIGN_COMMITS_LOST:

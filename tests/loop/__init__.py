@@ -1,0 +1,1 @@
+"""Tests of the loop, with the outside played in memory."""

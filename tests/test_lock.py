@@ -1,0 +1,74 @@
+"""The conductor's lock: one holder, named to everybody else; asking who holds it never takes it away."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from conductor.lock import ConductorLock, holder
+from schemas.errors import Unavailable
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "conductor.lock"
+
+
+def test_nobody_holds_a_lock_that_is_not_there(path: Path) -> None:
+    assert holder(path) is None
+
+
+def test_the_holder_is_named_and_a_second_one_refused(path: Path) -> None:
+    lock = ConductorLock(path)
+    lock.acquire()
+    facts = holder(path)
+    assert facts is not None
+    assert facts["pid"] == os.getpid()
+    with pytest.raises(Unavailable, match=rf"pid {os.getpid()} on "):
+        ConductorLock(path).acquire()
+    lock.release()
+    assert holder(path) is None
+    again = ConductorLock(path)
+    again.acquire()
+    again.release()
+
+
+def test_a_lock_goes_with_its_process_however_that_ends(path: Path) -> None:
+    code = (
+        "import os, sys, pathlib\nfrom conductor.lock import ConductorLock\n"
+        "lock = ConductorLock(pathlib.Path(sys.argv[1]))\nlock.acquire()\nos.kill(os.getpid(), 9)"
+    )
+    root = str(Path(__file__).resolve().parents[1])
+    subprocess.run([sys.executable, "-c", code, str(path)], env={**os.environ, "PYTHONPATH": root}, check=False)
+    assert b"pid" in path.read_bytes()
+    assert holder(path) is None
+
+
+def test_a_reader_is_waited_for(path: Path) -> None:
+    path.parent.mkdir()
+    path.touch()
+    reader = os.open(path, os.O_RDONLY)
+    fcntl.flock(reader, fcntl.LOCK_SH)
+    leaves = threading.Timer(0.1, os.close, [reader])
+    leaves.start()
+    lock = ConductorLock(path)
+    lock.acquire()
+    facts = holder(path)
+    assert facts is not None
+    assert facts["pid"] == os.getpid()
+    lock.release()
+    leaves.join()
+
+
+def test_a_lock_with_anything_in_it_is_held_by_somebody_unknown(path: Path) -> None:
+    lock = ConductorLock(path)
+    lock.acquire()
+    path.write_bytes(b"\xff[1")
+    assert holder(path) == {}
+    lock.release()
