@@ -152,10 +152,7 @@ def read_merged(raw: object) -> MergedReview:
     value = as_object(raw, "merged review")
     verdict = value.get("verdict")
     inline, summary = (
-        tuple(
-            _read_remark(item, f"{name}[{index}]", None)
-            for index, item in enumerate(as_list(value.get(name), name))
-        )
+        tuple(_read_remark(item, f"{name}[{index}]", None) for index, item in enumerate(as_list(value.get(name), name)))
         for name in ("inlineComments", "summaryFindings")
     )
     total, merged = count_or_none(value.get("totalFindings")), count_or_none(value.get("runsMerged"))

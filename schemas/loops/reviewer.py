@@ -70,9 +70,7 @@ FIELDS: tuple[Field, ...] = (
     Field("reviewerScope", lambda _value: "all_reviewers", _SCOPE),
     Field("reviewerLogin", _login, _LOGIN),
     flag("reviewRequested", "a review is asked for"),
-    one_of(
-        "localPlanningStatus", "the choice of the angles", ("none", "determining", "complete", "failed"), "none"
-    ),
+    one_of("localPlanningStatus", "the choice of the angles", ("none", "determining", "complete", "failed"), "none"),
     one_of("localReviewRunsStatus", "the review runs", ("none", "running", "completed", "failed"), "none"),
     one_of("localMergeStatus", "the merging of their results", ("none", "ready", "failed"), "none"),
     flag("draftReviewPrepared", "the merged review can be staged"),
@@ -84,9 +82,7 @@ FIELDS: tuple[Field, ...] = (
     flag("submittedReviewPresent", "a submitted review stands on the forge"),
     text("submittedReviewCommitSha", "the commit that it is for"),
     Field("submittedReviewState", _submitted_state, _STATE),
-    one_of(
-        "reviewSubmissionStatus", "how the last try to submit ended", ("none", "submitted", "failed"), "none"
-    ),
+    one_of("reviewSubmissionStatus", "how the last try to submit ended", ("none", "submitted", "failed"), "none"),
 )
 
 LOCAL_FIELDS = (

@@ -163,7 +163,7 @@ NEXT_ACTIONS: dict[FollowUpState, str] = {
     S.BLOCKED_NEEDS_USER_DECISION: "Stop: a person must decide how to go on.",
     S.DONE: "Nothing is left to do.",
     S.ROUND_CAP_REACHED: "Stop: no round is left, and threads are open or CI is not green. A person decides.",
-    S.ROUND_CAP_CLEAN_FALLBACK: "Request no more reviews: no round is left and all is clean. Go on to the approval gate.",
+    S.ROUND_CAP_CLEAN_FALLBACK: "Request no more reviews: no round is left, all is clean. Go on to the approval gate.",
     S.INTERNAL_TOOLING_DIRECT_GATE: "Go on to the approval gate: no external review is asked for here.",
 }
 CONVERGED_ACTION = "This head is reviewed and clean: request nothing for it; go on to the approval gate."

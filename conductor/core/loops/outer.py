@@ -22,7 +22,7 @@ class Resume(StrEnum):
     FRESH = "fresh_start"
 
 
-_RESUMES: dict[str, Resume] = {
+RESUMES: dict[str, Resume] = {
     "continue_wait": Resume.FOLLOW_UP,
     "reenter_copilot_loop": Resume.FOLLOW_UP,
     "reenter_reviewer_loop": Resume.REVIEWER,
@@ -40,7 +40,7 @@ RESUME_ACTIONS: dict[Resume, str] = {
 
 def resume(checkpoint: Checkpoint | None) -> Resume:
     """The re-attachment contract. Pure and total."""
-    return Resume.FRESH if checkpoint is None else _RESUMES[checkpoint.outer_action]
+    return Resume.FRESH if checkpoint is None else RESUMES[checkpoint.outer_action]
 
 
 def next_checkpoint(
