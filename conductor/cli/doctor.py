@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TMUX, GIT, PYTHON = (3, 2), (2, 31), (3, 11)
 LOW_DISK, NO_DISK = 1024**3, 100 * 1024**2
 LEAST_WATCHES, LEAST_INSTANCES = 8192, 64
+_IDENTITY = {"user.name": "Your Name", "user.email": "you@example.com"}
 PANES_MEANT = 3
 """Worker panes that the memory is reckoned for where there are none yet."""
 
@@ -84,6 +85,7 @@ def all_checks(cwd: Path) -> Iterator[Check]:
         return
     if git.state == "ok":
         yield _repository(context)
+        yield _identity(context.root)
     yield from _configured(context)
     yield from _machine(context.root)
 
@@ -144,6 +146,18 @@ def _repository(context: Context) -> Check:
         text = f"{context.root} has no commit yet: worktrees need one"
         return Check("repository", "missing", text, "git add . && git commit -m 'First commit'")
     return Check("repository", "ok", f"{context.root} at {commit[:7]}")
+
+
+def _identity(root: Path) -> Check:
+    """Who commits: workers cannot without it, and the local forge acts under the address."""
+    from worker.tools.git import git
+
+    found = {key: one_line(git(["config", "--get", key], root, check=False).output, 80) for key in _IDENTITY}
+    unset = [key for key, value in found.items() if not value]
+    if not unset:
+        return Check("identity", "ok", f"{found['user.name']} <{found['user.email']}>")
+    fix = " && ".join(f'git config --global {key} "{_IDENTITY[key]}"' for key in unset)
+    return Check("identity", "missing", f"git does not know {' and '.join(unset)}: nobody can commit", fix)
 
 
 def _configured(context: Context) -> Iterator[Check]:

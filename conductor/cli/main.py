@@ -42,6 +42,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
         "status": Verb("conductor.cli.status:command", "Show every pane: status, cycle, pull request, what is awaited"),
         "explain": Verb("conductor.cli.explain:command", "Say why a pane is where it is, and what would move it"),
         "journal": Verb("conductor.cli.journal:command", "Show what happened, oldest first"),
+        "loop": Verb("conductor.cli.loop:loop", "Say where a pull request's review loops are, and which acts next"),
         "replay": Verb("conductor.cli.replay:command", "Rebuild the states from the journal and compare them"),
         "schema": Verb("conductor.cli.schema:command", "Print the JSON Schema of a contract"),
     },
@@ -164,6 +165,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
+    if arguments[:1] == ["loop"]:
+        # Its answers are for programs, so its faults are too (review protocol, detectors).
+        return True
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return any(word in ("--json", "--jq") or word.startswith("--jq=") for word in own)
 
@@ -179,11 +183,11 @@ def _tell(what: str, hint: str, *, as_json: bool) -> None:
 
 
 def _tell_usage(fault: click.ClickException, *, as_json: bool) -> None:
-    if as_json:
-        _tell(fault.format_message(), "", as_json=True)
-        return
     if isinstance(fault, click.exceptions.NoArgsIsHelpError):
         click.echo(fault.format_message(), err=True)
+        return
+    if as_json:
+        _tell(fault.format_message(), "", as_json=True)
         return
     _tell(fault.format_message(), "", as_json=False)
     if isinstance(fault, click.UsageError) and fault.ctx is not None:

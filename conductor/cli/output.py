@@ -65,13 +65,19 @@ def to_json(value: Any) -> str:
 
 def filtered(value: Any, program: str) -> list[str]:
     """What a jq filter makes of the value: strings as they are, everything else as JSON."""
-    import jq  # type: ignore[import-not-found]  # a compiled module without stubs
-
     try:
-        results = jq.compile(program).input_value(value).all()
+        results = _compiled(program).input_value(value).all()
     except ValueError as error:
         raise BadInput(f"--jq {one_line(program)!r}: {one_line(str(error))}", "See the manual of jq.") from error
     return [result if isinstance(result, str) else to_json(result) for result in results]
+
+
+@functools.lru_cache(maxsize=1)
+def _compiled(program: str) -> Any:
+    """The filter, compiled once however many lines it is put to."""
+    import jq  # type: ignore[import-not-found]  # a compiled module without stubs
+
+    return jq.compile(program)
 
 
 def note(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from conductor.docs import commands, configuration, cycle, published
+from conductor.docs import commands, configuration, cycle, loops, published
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,7 +16,9 @@ def everything() -> dict[str, str]:
     return {
         "docs/commands.md": commands.page(),
         "docs/configuration.md": configuration.page(),
+        "docs/loops.md": loops.page(),
         "docs/review-cycle.md": cycle.page(),
+        "conductor/cli/loops/cycle.json": cycle.graph_file(),
         **{f"schemas/json/{name}.schema.json": text for name, text in published.files().items()},
     }
 

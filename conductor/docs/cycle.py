@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
@@ -9,6 +10,7 @@ from typing import get_args
 
 from conductor.core.cycle import TABLE, agents, claims, decide, gate, people, reviews
 from conductor.core.cycle.row import EVERY, LIVE, Row
+from conductor.core.graph import Edge, Graph
 from conductor.core.state import Pane
 from conductor.dashboard.outlook import VerbName, samples
 from schemas.config import CyclePolicy
@@ -123,6 +125,24 @@ def diagram() -> str:
         if drawn:
             lines.append(f"    {source} --> {target}: {', '.join(drawn)}")
     return "\n".join([*lines, "    done --> [*]", "```"])
+
+
+def graph() -> Graph:
+    """The same as data, for ``taskmaestro loop graph cycle``; rules that hold in nearly every state are faint."""
+    edges = [
+        Edge(source.value, target.value, rule, _wide(rule))
+        for (source, target), rules in arrows().items()
+        for rule in rules
+    ]
+    return Graph("cycle", tuple(status.value for status in Status), tuple(edges), "working", ("done",))
+
+
+def graph_file() -> str:
+    """``graph`` as JSON, one edge a line."""
+    made = graph()
+    edges = ",\n".join(f"    {json.dumps(edge._asdict())}" for edge in made.edges)
+    head = json.dumps({**made._asdict(), "edges": []})
+    return head.replace('"edges": []', f'"edges": [\n{edges}\n]') + "\n"
 
 
 def _undrawn() -> str:

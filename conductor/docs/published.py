@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
@@ -11,11 +13,13 @@ from schemas.config import Config
 from schemas.events import EVENT
 from schemas.finding import Finding
 from schemas.journal import JOURNAL_LINE
+from schemas.loops import checkpoint, fields, follow_up, review, reviewer, routing
 from schemas.pane import PaneState
 from schemas.result import Result
 from schemas.review import Review, ReviewPacket
 
-PUBLISHED: dict[str, tuple[str, type[BaseModel] | TypeAdapter[Any]]] = {
+Source = type[BaseModel] | TypeAdapter[Any] | Callable[[], dict[str, Any]]
+PUBLISHED: dict[str, tuple[str, Source]] = {
     "result": ("RESULT.json, which a worker writes", Result),
     "pane-state": ("state/panes/N.json, which the conductor writes", PaneState),
     "journal-line": ("one line of state/journal.jsonl", JOURNAL_LINE),
@@ -24,6 +28,25 @@ PUBLISHED: dict[str, tuple[str, type[BaseModel] | TypeAdapter[Any]]] = {
     "review-packet": ("what a reviewer program reads on its standard input", ReviewPacket),
     "finding": ("one finding, as a reviewer program answers it", Finding),
     "review": ("a finished review, as the journal keeps it", Review),
+    "reviewer-snapshot": (
+        "what loop reviewer answers as its snapshot; it takes any object",
+        partial(fields.object_schema, "ReviewerSnapshot", "The reviewer loop's snapshot.", reviewer.FIELDS),
+    ),
+    "follow-up-snapshot": (
+        "what loop follow-up answers as its snapshot; it takes any object",
+        partial(fields.object_schema, "FollowUpSnapshot", "The follow-up loop's snapshot.", follow_up.FIELDS),
+    ),
+    "follow-up-limits": (
+        "what loop follow-up takes as --config",
+        partial(fields.object_schema, "FollowUpLimits", "When the loop stops by itself.", follow_up.LIMIT_FIELDS),
+    ),
+    "routing-input": (
+        "what loop route takes",
+        partial(fields.object_schema, "RoutingInput", "The states of both loops.", routing.FIELDS),
+    ),
+    "merged-review": ("what loop merge answers and loop draft takes", review.merged_schema),
+    "draft-review": ("what loop draft answers", review.draft_schema),
+    "checkpoint": ("state/checkpoints/OWNER/REPO/pr-N.json, which the outer loop writes", checkpoint.checkpoint_schema),
 }
 """Name of each published schema, what it is for, and its model."""
 
@@ -33,7 +56,13 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema of this name: what a reader accepts."""
     what, model = PUBLISHED[name]
-    made = model.json_schema() if isinstance(model, TypeAdapter) else model.model_json_schema()
+    made: dict[str, Any]
+    if isinstance(model, TypeAdapter):
+        made = model.json_schema()
+    elif isinstance(model, type) and issubclass(model, BaseModel):
+        made = model.model_json_schema()
+    else:
+        made = model()
     return {"$schema": _DIALECT, "$comment": f"taskmaestro: {what}", **made}
 
 

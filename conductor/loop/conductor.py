@@ -29,7 +29,16 @@ from conductor.ports import AgentKind, Forge, Notifier, Panes, Reviewer, Worktre
 from schemas.config import Config
 from schemas.effects import InspectPr
 from schemas.errors import BadInput, Fault
-from schemas.events import EffectFailed, PaneBound, PaneRemoved, PolicySet, PrFacts, ResultInvalid, ResultSeen
+from schemas.events import (
+    EffectFailed,
+    PaneBound,
+    PaneRemoved,
+    PolicySet,
+    PrFacts,
+    ResultInvalid,
+    ResultSeen,
+    ReviewFinished,
+)
 from schemas.journal import JournalLine
 from schemas.pane import Role, Status
 
@@ -186,6 +195,9 @@ class Conductor:
                 self.poller.fleet_changed(after)
             if any(_bound(line) for line, _ in lines):
                 self.supervisor.check_all()
+        for line, _ in lines:
+            if line.line == "result" and isinstance(line.event, ReviewFinished):
+                self.reviewer.recorded(line.event.review.review_id)
         self.listeners.changed(lines, after)
 
     def _on_result(self, found: ResultSeen | ResultInvalid) -> None:

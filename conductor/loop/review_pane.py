@@ -14,7 +14,7 @@ from conductor.core.state import Fleet
 from conductor.layout import Layout
 from conductor.loop.delivery import TASK, Place
 from conductor.loop.supervise import place_in
-from conductor.loop.watch_results import RESULT
+from conductor.loop.watch_results import RESULT, read_result
 from conductor.ports import AgentKind, Cancelled, Panes, Prompt, Reviewer, ReviewRequest
 from schemas.errors import Fault
 from schemas.events import ResultSeen
@@ -97,6 +97,15 @@ class PaneReviewer:
             self._result = event.result
             self._arrived.notify_all()
 
+    def recorded(self, review_id: str) -> None:
+        """The review is in the journal: only now its RESULT.json is not needed any more."""
+        fleet = self._fleet()
+        for index in [index for index, pane in fleet.panes.items() if pane.role is Role.REVIEWER]:
+            path = self._layout.worktree(index) / RESULT
+            answer = read_result(index, path)
+            if isinstance(answer, ResultSeen) and answer.result.nonce in (None, review_id):
+                path.unlink(missing_ok=True)
+
     def _reviewer(self) -> Place | None:
         fleet = self._fleet()
         reviewers = [index for index, pane in fleet.panes.items() if pane.role is Role.REVIEWER]
@@ -131,8 +140,12 @@ class PaneReviewer:
         folder = self._layout.worktree(place.index)
         git(["checkout", "--quiet", "--detach", "--force", request.head], folder)
         with self._arrived:
-            self._result = None
-            (folder / RESULT).unlink(missing_ok=True)
+            # An answer to this very review was written while no conductor lived: it is not asked for again.
+            answer = read_result(place.index, folder / RESULT)
+            answered = isinstance(answer, ResultSeen) and answer.result.nonce == request.review_id
+            self._result = answer.result if answered and isinstance(answer, ResultSeen) else None
+            if not answered:
+                (folder / RESULT).unlink(missing_ok=True)
         text = _TASK.format(
             message=request.review_id[-24:],
             nonce=request.review_id,
@@ -147,12 +160,10 @@ class PaneReviewer:
     def _await(
         self, place: Place, request: ReviewRequest, cancelled: Callable[[], bool], deadline: float
     ) -> Review | str:
-        folder = self._layout.worktree(place.index)
         while time.monotonic() < deadline:
             with self._arrived:
                 result = self._result
             if result is not None and result.review_result is not None and result.nonce in (None, request.review_id):
-                (folder / RESULT).unlink(missing_ok=True)
                 return review_of(result, request)
             info = self._panes.info(place.pane_id)
             if info is None or info.dead:

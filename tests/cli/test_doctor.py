@@ -120,6 +120,16 @@ def test_no_repository_and_no_commit_are_told_with_the_command(tmp_path: Path, p
     assert "git commit" in found.fix
 
 
+def test_an_unknown_committer_is_told_with_the_commands_that_mend_it(
+    repository: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert checks(repository)["identity"] == Check("identity", "ok", "Tester <tester@example.invalid>")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    found = checks(repository)["identity"]
+    assert found.state == "missing"
+    assert 'git config --global user.email "you@example.com"' in found.fix
+
+
 def test_a_broken_configuration_is_named_with_its_line(repository: Path, programs: Path) -> None:
     config = repository / ".taskmaestro" / "config.toml"
     config.parent.mkdir()

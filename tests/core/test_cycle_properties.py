@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from conductor.core.cycle import apply, decide, wanted
+from conductor.core.cycle.moves import owes_answer
 from conductor.core.memory import Memory, remember
 from conductor.core.state import Pane
 from schemas.config import CyclePolicy
@@ -22,6 +23,7 @@ from schemas.events import (
     ForgeBack,
     ForgeFailed,
     HeadMoved,
+    LimitOver,
     PaneAdded,
     PaneBound,
     PaneDied,
@@ -298,6 +300,7 @@ class Cycle(RuleBasedStateMachine):
                 PrMerged,
                 PrClosed,
                 ForgeBack,
+                LimitOver,
                 ReviewPosted,
                 ForgeFailed,
                 PaneDied,
@@ -389,6 +392,13 @@ class Cycle(RuleBasedStateMachine):
         if pane.status is Status.REVIEW_PENDING or (pane.status is Status.WORKING and pane.task is not None):
             owed = pane.task is not None and pane.task.open
             assert owed or pane.claim is not None or pane.attention is not None
+
+    @invariant()
+    def a_stranded_task_is_a_persons_matter(self) -> None:
+        """Until it is sent again: nobody else can know of it."""
+        pane = self.pane
+        if owes_answer(pane) and pane.task is not None and pane.task.delivery == "stranded":
+            assert pane.attention is not None or pane.claim is not None
 
     @invariant()
     def ids_are_given_once(self) -> None:

@@ -121,16 +121,13 @@ def init(sample: Sample, command: str) -> None:
 def attach(sample: Sample, command: str) -> None:
     """In a terminal of its own, which another tmux server plays; left as with Ctrl-b d."""
     (session,) = sample.sessions()
-    names = ("PATH", "HOME", "TERM", "TMUX_TMPDIR")
-    environment = [f"-e{name}={sample.environment[name]}" for name in names]
+    name, *rest = shlex.split(command)
+    argv = [shutil.which(name, path=sample.environment["PATH"]) or name, *rest]
     with private_server() as terminal:
-        started = tmux(terminal, "new-session", "-d", "-x200", "-y50", f"-c{sample.root}", *environment, command)
+        started = tmux(terminal, "new-session", "-d", "-x200", "-y50", f"-c{sample.root}", *argv)
         assert started.returncode == 0, started.stderr
 
-        def shows() -> bool:
-            return "conductor: pid" in tmux(terminal, "capture-pane", "-p").stdout
-
-        wait_until(shows, 30, "the panes in the terminal")
+        wait_until(lambda: "scripted" in tmux(terminal, "capture-pane", "-p").stdout, 30, "the panes to show")
         assert tmux(sample.socket, "detach-client", f"-s={session}").returncode == 0
         wait_until(lambda: tmux(terminal, "list-sessions").returncode != 0, 30, "the end of attach")
         assert sample.sessions() == [session]
@@ -236,7 +233,7 @@ def test_the_scripts_of_the_readme_are_there_and_say_their_stages() -> None:
     for name in ("demo", "test", "picture"):
         assert os.access(ROOT / "scripts" / name, os.X_OK)
     text = (ROOT / "scripts" / "test").read_text(encoding="utf-8")
-    stages = re.findall(r"^stage ['\"]([\w ]+)", text, re.MULTILINE)
+    stages = re.findall(r"^stage ['\"]([\w -]+)", text, re.MULTILINE)
     assert stages[:5] == ["set-up", "ruff check", "ruff format", "mypy", "import contracts"]
     assert stages[-1] == "pytest"
 

@@ -37,8 +37,8 @@ def told(world: FleetWorld, index: int = 1) -> str:
 
 
 def conductor_screen(world: FleetWorld) -> str:
-    rows = world.tmux("list-panes", "-a", "-F", "#{pane_id} #{pane_title}").splitlines()
-    pane = next(row.split()[0] for row in rows if row.endswith("conductor"))
+    rows = world.tmux("list-panes", "-a", "-F", "#{pane_id} #{pane_start_command}").splitlines()
+    pane = next(row.split()[0] for row in rows if row.split()[-1].strip("'\"") == "conduct")
     return world.tmux("capture-pane", "-p", "-J", "-S", "-200", "-t", pane)
 
 
@@ -185,7 +185,6 @@ def test_commands_that_hang_shout_or_leave_daemons_hurt_nobody_else(fleet_world:
         file_work(2, "loud.txt"),
         file_work(3, "daemon.txt"),
         good_work(4),
-        turn(1, "fix", {"say": "Hm"}),
         turn(2, "fix", {"say": "Hm"}),
         issues=4,
         review={"step_timeout": 3.0},
@@ -195,14 +194,16 @@ def test_commands_that_hang_shout_or_leave_daemons_hurt_nobody_else(fleet_world:
     world.wait_status(4, "approved", attention=None)
     world.wait_status(3, "approved", attention=None)
     assert ended(world.folder / "daemon")
-    world.wait_status(1, "review_pending", cycle=1)
+    world.wait_status(1, "reviewing", attention="review_failed")
+    assert "quick" in told(world)
+    assert "3 s" in told(world)
     world.wait_status(2, "review_pending", cycle=1)
     world.wait_settled()
     assert ended(world.folder / "hung")
-    bodies = {index: world.reviews(world.pane(index)["pr_number"])[0]["body"] for index in (1, 2)}
-    assert "3 s" in bodies[1]
-    assert "quick" in bodies[2]
-    assert len(bodies[2]) < 70_000
+    assert world.reviews(world.pane(1)["pr_number"]) == []
+    (shouted,) = [row["body"] for row in world.reviews(world.pane(2)["pr_number"])]
+    assert "quick" in shouted
+    assert len(shouted) < 70_000
     assert world.layout.journal.stat().st_size < 2_000_000
     held = holder(world.layout.lock)
     assert held is not None
@@ -227,6 +228,7 @@ def pending_review(world: FleetWorld) -> Callable[[], None]:
 
 def test_a_remote_that_is_gone_is_reported_and_asked_again(fleet_world: FleetWorld) -> None:
     pass_checks = pending_review(fleet_world)
+    wait_until(lambda: run_is_started(database_of(fleet_world)), DEADLINE, "the checks' start")
     repo = fleet_world.layout.home / "forge" / "repo.git"
     repo.rename(repo.with_name("away.git"))
     fleet_world.wait_status(1, "reviewing", attention="forge_unavailable")
@@ -237,17 +239,34 @@ def test_a_remote_that_is_gone_is_reported_and_asked_again(fleet_world: FleetWor
     fleet_world.wait_status(1, "approved", attention=None, timeout=2 * DEADLINE)
 
 
-def test_a_damaged_forge_database_is_reported_and_asked_again(fleet_world: FleetWorld) -> None:
+def test_a_damaged_forge_database_keeps_the_conductor_from_starting_and_nothing_is_lost(
+    fleet_world: FleetWorld,
+) -> None:
     pass_checks = pending_review(fleet_world)
-    database = fleet_world.layout.home / "forge" / "forge.sqlite3"
+    database = database_of(fleet_world)
     wait_until(lambda: run_is_started(database), DEADLINE, "the checks' start")
+    fleet_world.taskmaestro("stop")
+    pass_checks()
+    wait_until(lambda: run_is_over(database), DEADLINE, "the checks' end")
+    with sqlite3.connect(database, timeout=30) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     whole = database.read_bytes()
     database.write_bytes(b"this is no database " * 200)
-    fleet_world.wait_status(1, "reviewing", attention="forge_unavailable")
-    assert "forge.sqlite3" in told(fleet_world)
+    refused = fleet_world.taskmaestro("conduct", "--plain", code=3)
+    assert str(database) in refused.stderr
+    assert "Traceback" not in refused.stderr
     database.write_bytes(whole)
-    pass_checks()
-    fleet_world.wait_status(1, "approved", attention=None, timeout=2 * DEADLINE)
+    fleet_world.taskmaestro("up")
+    fleet_world.wait_status(1, "approved", attention=None)
+
+
+def database_of(world: FleetWorld) -> Path:
+    return world.layout.home / "forge" / "forge.sqlite3"
+
+
+def run_is_over(database: Path) -> bool:
+    with sqlite3.connect(database, timeout=30) as connection:
+        return connection.execute("SELECT count(*) FROM runs WHERE state <> 'done'").fetchone()[0] == 0
 
 
 def run_is_started(database: Path) -> bool:
@@ -257,7 +276,7 @@ def run_is_started(database: Path) -> bool:
 
 def test_a_locked_forge_database_only_delays(fleet_world: FleetWorld) -> None:
     pass_checks = pending_review(fleet_world)
-    database = fleet_world.layout.home / "forge" / "forge.sqlite3"
+    database = database_of(fleet_world)
     wait_until(lambda: run_is_started(database), DEADLINE, "the checks' start")
     lock = sqlite3.connect(database, timeout=30, isolation_level=None)
     try:
@@ -313,7 +332,7 @@ def test_results_that_cannot_be_read_are_shown_with_their_place_and_told_once(fl
     assert "status" in invalid(world, '{"status": "finished"}', count=3)
     assert "object" in invalid(world, "[1, 2]", count=4)
     assert "UTF-8" in invalid(world, b'{"status": "\xff"}', count=5)
-    assert "MiB" in invalid(world, b" " * (1024 * 1024 + 1), count=6)
+    assert "at most 1048576 bytes" in invalid(world, b" " * (1024 * 1024 + 1), count=6)
     result = world.worktree(1) / "RESULT.json"
     result.unlink()
     result.symlink_to(world.script)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+from conductor.forge.local.forge import LocalForge
 from conductor.lock import holder
 from conductor.panes.tmux import session_name
+from schemas.config import LocalForgeConfig
 from tests.support.fleet import DEADLINE, FleetWorld, good_work, turn
 from tests.support.waiting import wait_until
 
@@ -58,8 +60,10 @@ def test_work_that_was_merged_by_squash_needs_no_force(fleet_world: FleetWorld) 
     fleet_world.wait_status(1, "approved")
     fleet_world.wait_settled()
     branch = fleet_world.pane(1)["branch"]
-    fleet_world.taskmaestro("pr", "merge", "2", "--squash")
-    wait_until(lambda: "merged" in fleet_world.taskmaestro("explain", "1").stdout, DEADLINE, "the merge's being seen")
+    forge = LocalForge.create_or_open(fleet_world.root, LocalForgeConfig())
+    forge.merge(fleet_world.pane(1)["pr_number"], method="squash")
+    forge.close()
+    fleet_world.wait_event("pr_merged")
     fleet_world.git("push", "--quiet", "origin", "--delete", branch)
     fleet_world.git("fetch", "--quiet", "--prune", "origin")
     done = fleet_world.taskmaestro("cleanup")

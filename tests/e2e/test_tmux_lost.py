@@ -81,7 +81,8 @@ def neighbours(world: FleetWorld) -> None:
     """A person's own sessions. The first client starts the server, with the user's configuration."""
     for name in neighbour_names(world):
         argv = ["tmux", "-S", str(world.socket), "new-session", "-d", "-s", name, "sleep 600"]
-        subprocess.run(argv, check=True, timeout=30)
+        # A server that was killed a moment ago may still refuse its next client.
+        wait_until(lambda argv=argv: subprocess.run(argv, timeout=30).returncode == 0, DEADLINE, "a session")
 
 
 def test_a_users_own_tmux_and_an_odd_path_make_no_difference(odd_world: FleetWorld) -> None:
@@ -92,6 +93,7 @@ def test_a_users_own_tmux_and_an_odd_path_make_no_difference(odd_world: FleetWor
     odd_world.wait_status(1, "approved", cycle=1)
     odd_world.wait_settled()
     assert odd_world.tmux("show-options", "-gv", "mouse").strip() == "on"
+    assert odd_world.tmux("show-options", "-gv", "prefix").strip() == "C-a"
     assert odd_world.tmux("show-options", "-gv", "pane-border-status").strip() == "top"
     odd_world.tmux("kill-server")
     odd_world.turns.append(good_work(2))

@@ -45,7 +45,7 @@ def test_the_run_without_a_kill_is_three_cycles(outcomes: list[dict[str, Any]]) 
     assert kinds == [*["send_task", *cycle] * 3, "report"]
     assert not any(seen["again"] for seen in whole["world"])
     assert len(outcomes) == 1 + whole["boundaries"]
-    assert whole["boundaries"] == 4 * len(kinds)
+    assert whole["boundaries"] == 5 * len(kinds)  # three of the engine, two of the world
 
 
 def test_each_boundary_really_kills(outcomes: list[dict[str, Any]]) -> None:

@@ -158,7 +158,7 @@ def test_a_pane_that_ended_is_told_once(watching: Watching, how: str, detail: st
     for _ in range(3):
         watching.says(how)
     wait_until(lambda: watching.play.reason == "pane_dead")
-    watching.supervisor._queue.put(("%1", "look"))
+    watching.supervisor._queue.put("%1")
     wait_until(watching.supervisor._queue.empty)
     died = [event for event in watching.events if isinstance(event, PaneDied)]
     assert [event.detail for event in died] == [detail]

@@ -28,7 +28,8 @@ from conductor.git.worktrees import GitWorktrees
 from conductor.journal import Journal, read
 from conductor.layout import Layout
 from conductor.loop import delivery
-from conductor.loop.assemble import outside_of, panes_of
+from conductor.loop.adapters import panes_of
+from conductor.loop.assemble import outside_of
 from conductor.loop.bring_up import bring_up, make_plan
 from conductor.loop.conductor import Conductor
 from conductor.panes.delivery import _Attempt

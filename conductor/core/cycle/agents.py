@@ -102,7 +102,7 @@ def _seen(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
 
 def _limit_over(pane: Pane, _event: LimitOver, _policy: CyclePolicy) -> Outcome:
     pane = settle(pane, AttentionReason.UNRESPONSIVE).model_copy(update={"agent_state": "idle"})
-    begun = pane.task is not None and pane.task.delivery == "delivered"
+    begun = pane.task is not None and pane.task.delivery in ("delivered", "stranded")
     return resend_task(pane, start=False) if begun and owes_answer(pane) else (pane, [])
 
 
@@ -149,15 +149,13 @@ _FAILED_EFFECT = {
 def _effect_failed(pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> Outcome:
     reason = _FAILED_EFFECT.get(event.effect, AttentionReason.REVIEW_FAILED)
     what = event.effect.replace("_", " ")
-    raised, effects = want_person(
+    return want_person(
         pane,
         reason,
         f"Pane {pane.index}: {what} failed on this machine: {event.reason} It is tried again; the other panes go on.",
         event.at,
+        failing_effect=event.effect,
     )
-    if raised is pane:
-        return pane, []
-    return raised.model_copy(update={"failing_effect": event.effect}), effects
 
 
 def _of_worktree(_pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> bool:

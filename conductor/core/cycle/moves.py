@@ -16,15 +16,21 @@ def numbered(pane: Pane) -> tuple[Pane, int]:
     return pane.model_copy(update={"serial": serial}), serial
 
 
-def want_person(pane: Pane, reason: AttentionReason, message: str, at: datetime) -> tuple[Pane, list[Effect]]:
-    """Raise attention and report it. One that is held is never covered by a lighter one."""
+def want_person(
+    pane: Pane, reason: AttentionReason, message: str, at: datetime, *, failing_effect: str | None = None
+) -> tuple[Pane, list[Effect]]:
+    """Raise attention and report it. One that is held is never covered by a lighter one.
+
+    Lightest is what a failed effect raised: it is settled once the effect is done.
+    """
     held = pane.attention
-    if held is not None and WEIGHT[held.reason] > WEIGHT[reason]:
+    weight = WEIGHT[reason] if failing_effect is None else 0
+    if held is not None and weight < (WEIGHT[held.reason] if pane.failing_effect is None else 0):
         return pane, []
     if held is not None and (held.reason, held.message) == (reason, message):
         return pane, []
     attention = Attention(reason=reason, message=message, since=at)
-    raised = pane.model_copy(update={"attention": attention, "failing_effect": None})
+    raised = pane.model_copy(update={"attention": attention, "failing_effect": failing_effect})
     return raised, [Report(pane=pane.index, level="attention", message=message, reason=reason)]
 
 

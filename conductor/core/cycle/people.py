@@ -52,14 +52,14 @@ def _refuse_assignment(pane: Pane, event: TaskGiven, _policy: CyclePolicy) -> Ou
 
 
 def _bind(pane: Pane, event: PaneBound, _policy: CyclePolicy) -> Outcome:
-    pane = settle(pane, AttentionReason.PANE_DEAD)
     unbound = pane.pane_id is None
     pane = pane.model_copy(update={"pane_id": event.pane_id})
     if pane.role is Role.CONDUCTOR:
         return pane, []
     if not event.fresh:
         return resend_task(pane, start=False) if unbound else (pane, [])
-    pane = settle(pane, AttentionReason.UNRESPONSIVE).model_copy(update={"agent_state": "unknown"})
+    pane = settle(pane, AttentionReason.PANE_DEAD, AttentionReason.UNRESPONSIVE)
+    pane = pane.model_copy(update={"agent_state": "unknown"})
     return resend_task(pane, start=True)
 
 

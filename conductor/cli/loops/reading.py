@@ -1,0 +1,186 @@
+"""Input and output of the ``loop`` verbs: one JSON document or JSON Lines in, one line of JSON out for each.
+
+A whole document may span lines. Where it does not parse as one, and a line of it is a value by itself, the input is
+JSON Lines: each line is answered as soon as it is read, a bad one with its number, and the others go on.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from itertools import chain
+from pathlib import Path
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import click
+
+from conductor.cli.output import filtered, read_options, tell_fault, to_json
+from schemas.errors import BadInput, Fault
+from schemas.text import clean
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Detect = Callable[[Any], dict[str, Any]]
+Document = tuple[int | None, Any]
+
+_BOM = b"\xef\xbb\xbf"
+_LONGEST_INTEGER = 400
+_TOO_LONG = 64 * 1024 * 1024
+"""Bytes of one document."""
+
+
+class BadLinesError(Fault):
+    """Some of the lines were bad; each was told in its place."""
+
+    exit_code = 1
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _integer(digits: str) -> int | float:
+    """Python refuses to read very long integers; as a float such a one is infinite, which no field takes."""
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else float(digits)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_int=_integer)
+
+
+def parse(raw: bytes, what: str) -> Any:
+    """The JSON value in these bytes. Raises ``BadInput`` with the place in the text."""
+    if len(raw) > _TOO_LONG:
+        raise BadInput(f"{what} has more than {_TOO_LONG // 1024 // 1024} MiB", "Give less at a time.")
+    try:
+        return _DECODER.decode(raw.removeprefix(_BOM).decode("utf-8"))
+    except UnicodeDecodeError as fault:
+        raise BadInput(f"{what} is not UTF-8 (byte {fault.start + 1})", "Save it as UTF-8.") from None
+    except json.JSONDecodeError as fault:
+        place = f"line {fault.lineno}, column {fault.colno}" if "\n" in fault.doc else f"column {fault.colno}"
+        raise BadInput(f"{what} is not JSON: {fault.msg} ({place})", "Give one JSON object.") from None
+    except ValueError as fault:
+        raise BadInput(f"{what} is not JSON: {fault}", "Give one JSON object.") from None
+    except RecursionError:
+        raise BadInput(f"{what} is nested too deeply", "A snapshot is one flat object.") from None
+
+
+@contextmanager
+def opened(name: str) -> Iterator[BufferedReader | Any]:
+    """The file of this name, ``-`` for standard input. Raises ``BadInput`` where it cannot be read."""
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with Path(name).open("rb") as file:
+            yield file
+    except (OSError, ValueError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) else "it is no file name"
+        raise BadInput(f"{name} cannot be read: {reason}", "Name a file with JSON, or - for standard input.") from None
+
+
+def read_file(name: str) -> Any:
+    """The one JSON value in a file."""
+    with opened(name) as file:
+        return parse(file.read(), name)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(parse(line, ""), dict)
+    except BadInput:
+        return False
+
+
+def documents(file: Iterable[bytes], what: str) -> Iterator[Document]:
+    """Each value with the number of its line; None for the only value of a document that spans lines.
+
+    A bad line comes as the ``BadInput`` that it is, so that the others go on. Raises ``BadInput`` where the whole is
+    bad.
+    """
+    lines = iter(file)
+    before: list[bytes] = []
+    for line in lines:
+        before.append(line)
+        if line.strip(b" \t\r\n" + _BOM):
+            break
+    if before and _is_object(before[-1]):
+        yield from _each(before, 1, what)
+        yield from _each(lines, len(before) + 1, what)
+        return
+    whole = [*before, *lines]
+    try:
+        value = parse(b"".join(whole), what)
+    except BadInput:
+        if sum(1 for line in whole if line.strip()) < 2 or not any(map(_is_object, whole)):
+            raise
+        yield from _each(whole, 1, what)
+        return
+    yield None, value
+
+
+def _each(lines: Iterable[bytes], start: int, what: str) -> Iterator[Document]:
+    for number, line in enumerate(lines, start):
+        if not line.strip(b" \t\r\n" + _BOM):
+            continue
+        try:
+            yield number, parse(line.rstrip(b"\r\n"), f"{what}:{number}")
+        except BadInput as fault:
+            yield number, fault
+
+
+def input_options(verb: Callable[P, R]) -> Callable[P, R]:
+    """``--input`` and the options of every read verb; faults are told as JSON always."""
+
+    @functools.wraps(verb)
+    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return verb(*args, **kwargs)
+        except Fault as fault:
+            tell_fault(fault, as_json=True)
+
+    option = click.option(
+        "--input", "source", metavar="FILE", required=True, help="JSON, or one JSON object a line; - is standard input."
+    )
+    return option(read_options(told))
+
+
+def answer_each(source: str, detect: Detect, *, jq: str | None, silent: bool) -> None:
+    """Answer every value of the input, one line each.
+
+    Raises ``BadInput`` where the input is one bad value, and ``BadLinesError`` at the end where some lines were bad.
+    """
+    what = "standard input" if source == "-" else source
+    bad, number_of_values = 0, 0
+    with opened(source) as file:
+        values = documents(file, what)
+        while (item := next(values, None)) is not None:
+            number, value = item
+            number_of_values += 1
+            try:
+                if isinstance(value, BadInput):
+                    raise value
+                answer, filtering = detect(value), jq
+            except BadInput as fault:
+                if number_of_values == 1:
+                    following = next(values, None)
+                    if following is None:
+                        raise
+                    values = chain([following], values)
+                bad += 1
+                answer, filtering = {"ok": False, "line": number, "error": clean(str(fault))}, None
+            _say(answer, jq=filtering, silent=silent)
+    if number_of_values == 0:
+        raise BadInput(f"{what} is empty", "Give one JSON object, or one a line.")
+    if bad:
+        raise BadLinesError(f"{bad} of the lines of {what} could not be taken", "Each is told in its place.")
+
+
+def _say(answer: dict[str, Any], *, jq: str | None, silent: bool) -> None:
+    """One answer, at once: who feeds lines through a pipe may wait for it. A bad line is told past the filter."""
+    shown = to_json(answer) if jq is None else "\n".join(filtered(answer, jq))
+    if not silent:
+        click.echo(clean(shown))
