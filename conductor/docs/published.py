@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -62,7 +62,7 @@ def schema(name: str) -> dict[str, Any]:
     elif isinstance(model, type) and issubclass(model, BaseModel):
         made = model.model_json_schema()
     else:
-        made = model()
+        made = cast("dict[str, Any]", model())
     return {"$schema": _DIALECT, "$comment": f"taskmaestro: {what}", **made}
 
 
