@@ -1,7 +1,7 @@
 """Notices what agents do: hooks' receipts and the panes' output first, the screen only when something is due.
 
 Quiet panes are not polled. One thread looks at a pane after it fell quiet or its receipts changed, and sleeps
-otherwise until the next moment at which a busy agent would count as silent.
+otherwise until the next moment at which an agent that owes an answer would count as silent.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from conductor.core.cycle.moves import owes_answer
 from conductor.core.state import Fleet
 from conductor.loop.delivery import Deliverer, Place
 from conductor.ports import AgentState, PaneInfo, Panes
@@ -165,15 +166,17 @@ class Supervisor:
                 return place_in(fleet, index)
         return None
 
-    def _busy(self) -> list[tuple[Place, float]]:
-        """Agents that have a task and are at work, with the moment at which they would count as silent."""
+    def _owing(self) -> list[tuple[Place, float]]:
+        """Agents at work, or idle with their task unanswered; each with the moment at which it counts as silent."""
         fleet = self._fleet()
         found = []
         for index, pane in fleet.panes.items():
             place = place_in(fleet, index)
-            if place is None or pane.task is None or not pane.task.open or pane.agent_state not in ("busy", "starting"):
+            if place is None or pane.task is None or not pane.task.open:
                 continue
-            found.append((place, self._last_output.get(place.pane_id, time.monotonic()) + self._silent_after))
+            stopped = pane.agent_state == "idle" and pane.task.delivery == "delivered" and owes_answer(pane)
+            if stopped or pane.agent_state in ("busy", "starting"):
+                found.append((place, self._last_output.get(place.pane_id, time.monotonic()) + self._silent_after))
         return found
 
     def _until_due(self) -> float | None:
@@ -188,13 +191,15 @@ class Supervisor:
                 self._queue.put(place.pane_id)
 
     def _until_silent(self) -> float | None:
-        dues = [due for _, due in self._busy()]
+        dues = [due for _, due in self._owing()]
         return max(0.05, min(dues) - time.monotonic()) if dues else None
 
     def _report_silent(self) -> None:
         now = time.monotonic()
-        for place, due in self._busy():
+        minutes = f"{self._silent_after / 60:.0f} min"
+        for place, due in self._owing():
             if due <= now:
                 self._last_output[place.pane_id] = now
-                minutes = f"{self._silent_after / 60:.0f} min without any output"
-                self._observe(AgentSeen(pane=place.index, at=datetime.now(UTC), state="silent", detail=minutes))
+                idle = self._fleet().panes[place.index].agent_state == "idle"
+                detail = f"idle for {minutes}, and its task is unanswered" if idle else f"{minutes} without any output"
+                self._observe(AgentSeen(pane=place.index, at=datetime.now(UTC), state="silent", detail=detail))

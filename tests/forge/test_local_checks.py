@@ -368,3 +368,12 @@ def test_git_variables_of_a_hook_do_not_lead_astray(make_stage: MakeStage, monke
     done = settled(stage, opened.number)
     monkeypatch.delenv("GIT_DIR")
     assert log_of(done).strip() == git(stage.root, "rev-parse", "feature")
+
+
+def test_checks_have_the_ignored_files_that_every_checkout_needs(make_stage: MakeStage) -> None:
+    stage = make_stage(checks={"cat": ("cat", "generated.txt")})
+    (stage.root / "generated.txt").write_text("by the build\n")
+    config = LocalForgeConfig(checks={"cat": ("cat", "generated.txt")})
+    LocalForge.create_or_open(stage.root, config, "conductor", needed=["generated.txt"]).close()
+    done = settled(stage, stage.open("feature").number)
+    assert (done.state, log_of(done)) == (CheckState.PASSED, "by the build\n")

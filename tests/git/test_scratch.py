@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conductor.git.worktrees import GitWorktrees
+from schemas.config import Config
 from schemas.errors import BadInput, NotSo
 from tests.git.test_remote import pushed
 from tests.support.repos import commit_file, git
@@ -69,3 +70,14 @@ def test_nothing_but_a_scratch_worktree_is_dropped(repo: Path, worktrees: GitWor
         with pytest.raises(BadInput, match="no scratch worktree"):
             worktrees.drop_scratch(path)
     assert made.path.exists()
+
+
+def test_worktrees_and_checkouts_get_the_ignored_files_that_they_need(repo: Path) -> None:
+    (repo / ".git" / "info" / "exclude").write_text("generated.txt\n")
+    (repo / "generated.txt").write_text("by the build")
+    worktrees = GitWorktrees(repo, Config(default_branch="main", needed=("generated.txt",)))
+    scratch = worktrees.scratch(git(repo, "rev-parse", "HEAD"), "x")
+    tree = worktrees.add(1, "task-1").path
+    assert (scratch / "generated.txt").read_text() == (tree / "generated.txt").read_text() == "by the build"
+    assert git(tree, "status", "--short") == ""
+    assert not worktrees.at_risk(1).any

@@ -47,6 +47,13 @@ class AgentsDouble:
         self.looks = 0
         self.starting = False
         self.limits = Limits()
+<<<<<<< HEAD
+=======
+        self.input = True
+
+    def takes_input(self, _place: Place) -> bool:
+        return self.input
+>>>>>>> real
 
     def is_starting(self, _index: int) -> bool:
         return self.starting
@@ -235,8 +242,51 @@ def test_output_puts_the_silence_off() -> None:
         one.supervisor.stop()
 
 
-@pytest.mark.parametrize("state", ["idle", "permission", "limit"])
-def test_only_a_busy_agent_with_a_task_can_be_silent(state: Any) -> None:
+def test_an_idle_agent_that_never_answers_its_task_is_told() -> None:
+    one = Watching(with_task(), silent_after=0.3)
+    one.agents.state = AgentState("idle")
+    one.supervisor.start()
+    try:
+        wait_until(lambda: one.play.reason == "unresponsive")
+        assert one.play.pane.attention is not None
+        assert "its task is unanswered" in one.play.pane.attention.message
+    finally:
+        one.supervisor.stop()
+
+
+def test_an_idle_agent_that_has_answered_may_be_silent() -> None:
+    play = with_task()
+    play.writes("failure", error="no way")
+    one = Watching(play, silent_after=0.01)
+    play.say(AgentSeen(pane=1, at=play.now, state="idle"))
+    assert one.supervisor._until_silent() is None
+
+
+LIMIT = "You've hit your session limit, resets 5pm (UTC)"
+
+
+def test_a_limit_that_has_passed_ends_when_the_agent_takes_input_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Watching(with_task())
+    one.agents.state = AgentState("limit", LIMIT)
+    one.agents.input = False
+    one.supervisor.start()
+    try:
+        wait_until(lambda: "limit" in one.states())
+        monkeypatch.setattr(one.agents.limits, "seen", lambda *_: False)
+        looks = one.agents.looks
+        one.says("quiet")
+        wait_until(lambda: one.agents.looks > looks)
+        assert one.play.reason == "unresponsive"
+        one.agents.input = True
+        one.says("quiet")
+        wait_until(lambda: one.play.reason is None)
+    finally:
+        one.supervisor.stop()
+    assert [event.kind for event in one.events].count("limit_over") == 1
+
+
+@pytest.mark.parametrize("state", ["permission", "limit"])
+def test_an_agent_that_waits_for_a_person_is_not_silent(state: Any) -> None:
     one = Watching(with_task(), silent_after=0.01)
     one.play.say(AgentSeen(pane=1, at=one.play.now, state=state))
     assert one.supervisor._until_silent() is None

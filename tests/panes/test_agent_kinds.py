@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from conductor.loop.bring_up import chosen
 from conductor.panes import agents
-from conductor.panes.agents import agent_kinds
+from conductor.panes.agents import GROUP, _Kinds, agent_kinds
 from conductor.panes.agents.command import CommandAgent
 from conductor.panes.agents.scripted import ScriptedAgent
 from conductor.panes.programs import find_program
@@ -149,3 +150,18 @@ def test_the_hint_says_how_to_install_it() -> None:
         find_program(["claude-x"], {"PATH": "/a:/b"}, install_hint="npm install it")
     assert "/a\n" in caught.value.what
     assert caught.value.hint == "npm install it"
+
+
+def test_asking_whether_a_kind_is_there_does_not_load_it() -> None:
+    kinds = _Kinds({"broken": (EntryPoint("broken", "no.such.module:make", GROUP), AgentConfig())})
+    assert "broken" in kinds
+    assert "other" not in kinds
+    with pytest.raises(Unavailable):
+        kinds["broken"]
+
+
+def test_variables_to_be_handed_over_are_the_kinds_and_the_configured_ones() -> None:
+    config = Config(agents={"claude": AgentConfig(pass_env=("MY_GATEWAY_*",))})
+    patterns = agent_kinds(config)["claude"].pass_env
+    shell = {"ANTHROPIC_API_KEY": "k", "MY_GATEWAY_TOKEN": "t", "CLAUDECODE": "1", "OTHER": "o"}
+    assert chosen(shell, patterns) == {"ANTHROPIC_API_KEY": "k", "MY_GATEWAY_TOKEN": "t"}

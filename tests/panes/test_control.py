@@ -75,6 +75,12 @@ def test_a_long_text_passes_whole(server: Tmux) -> None:
     assert server.run("show-buffer", "-b", "long") == [text]
 
 
+def test_line_feeds_pass_over_the_protocol_of_lines(server: Tmux) -> None:
+    text = 'one\'\n\ntwo \\n "three"\n'
+    server.run("set-buffer", "-b", "lines", "--", text)
+    assert "\n".join(server.once(("show-buffer", "-b", "lines"))) == text.removesuffix("\n")
+
+
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
 def test_text_that_a_line_cannot_hold_is_refused(text: str) -> None:
     with pytest.raises(BadInput):

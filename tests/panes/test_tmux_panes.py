@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from conductor.panes.listing import TAG
 from conductor.panes.tmux import TmuxPanes, session_name
 from conductor.ports import PaneSpec
 from schemas.errors import BadInput, NotSo, Unavailable
-from tests.panes.conftest import Bench
+from tests.panes.conftest import Bench, StandInAgent
 from tests.support.tmux_server import tmux as run_tmux
 from tests.support.waiting import wait_until
 
@@ -310,3 +311,30 @@ def test_a_layout_that_does_not_fit_is_none() -> None:
 def test_importing_the_module_does_not_load_libtmux() -> None:
     code = "import sys, conductor.panes.tmux; sys.exit('libtmux' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_variables_that_are_handed_over_reach_later_programs_and_no_command_line(bench: Bench, tmp_path: Path) -> None:
+    pane_id = bench.up(plain(1, tmp_path))[1]
+    key = "secret's\nsecond line"
+    bench.panes.hand_over({"SOME_KEY": key})
+    out = tmp_path / "out"
+    argv = ("/bin/sh", "-c", 'printf %s "$SOME_KEY" >"$0.new"; mv "$0.new" "$0"; exec cat', str(out))
+    bench.panes.start(pane_id, PaneSpec(1, "worker", "one", tmp_path, argv))
+    wait_until(out.exists, what="the program's word")
+    assert out.read_text() == key
+    assert "secret" not in bench.tmux("list-panes", "-a", "-F", "#{pane_start_command}")
+    with pytest.raises(BadInput, match="cannot be handed over"):
+        bench.panes.hand_over({"NO NAME": "x"})
+
+
+def test_a_dialog_that_a_hook_tells_of_before_it_is_drawn_is_read_when_it_shows(bench: Bench, tmp_path: Path) -> None:
+    pane_id = bench.up(plain(1, tmp_path))[1]
+    ask = "printf 'Allow this? (y/n)\\r\\n'; printf '\\033]2;asks\\007'; exec cat"
+    argv = ("/bin/sh", "-c", f"printf 'at work\\r\\n'; sleep 0.5; {ask}")
+    bench.panes.start(pane_id, PaneSpec(1, "worker", "one", tmp_path, argv))
+    wait_until(lambda: "at work" in bench.panes.screen(pane_id).lines[0])
+    at = datetime.now(UTC).isoformat()
+    bench.receipts().write_text(json.dumps({"event": "permission", "msg": None, "at": at}) + "\n")
+    state = bench.panes.state_of(pane_id, StandInAgent(has_receipts=True))
+    assert state.name == "permission"
+    assert "Allow this?" in state.detail

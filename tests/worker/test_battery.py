@@ -13,7 +13,7 @@ from schemas.config import BatteryConfig
 from schemas.errors import Unavailable
 from worker.battery import detect, environment, failure, plan, run_battery
 from worker.detect.base import Project, Slot
-from worker.detect.python import find_python
+from worker.detect.python import find_python, generated
 
 
 def write(root: Path, **files: str) -> None:
@@ -29,6 +29,11 @@ def programs(folder: Path, *names: str) -> Path:
         (folder / name).write_text("#!/bin/sh\nexit 0\n")
         (folder / name).chmod(0o755)
     return folder
+
+
+def installed(folder: Path, module: str) -> None:
+    """Make a module importable for the python of this virtual environment."""
+    next(folder.glob("lib/python*/site-packages")).joinpath(f"{module}.py").write_text("")
 
 
 @pytest.fixture
@@ -116,19 +121,20 @@ line-length = 100
 
 
 def test_python_tools_that_the_project_declares(tmp_path: Path, bare_path: Path) -> None:
-    programs(bare_path, "ruff")
+    programs(bare_path, "ruff", "mypy", "pytest")
     write(tmp_path, **{"pyproject.toml": PYPROJECT})
     commands = detect(tmp_path).commands
     assert {slot: (command.argv, command.why.split(":")[:2]) for slot, command in commands.items()} == {
         "format": (("ruff", "format", "."), ["pyproject.toml", "7"]),
         "lint": (("ruff", "check", "--fix", "."), ["pyproject.toml", "5"]),
-        "types": (("python", "-m", "mypy", "."), ["pyproject.toml", "4"]),
-        "test": (("python", "-m", "pytest", "-q"), ["pyproject.toml", "4"]),
+        "types": (("mypy", "."), ["pyproject.toml", "4"]),
+        "test": (("pytest", "-q"), ["pyproject.toml", "4"]),
     }
     assert commands["format"].check_argv == ("ruff", "format", "--check", ".")
 
 
-def test_ruff_does_not_format_a_project_that_only_lints_with_it(tmp_path: Path) -> None:
+def test_ruff_does_not_format_a_project_that_only_lints_with_it(tmp_path: Path, bare_path: Path) -> None:
+    programs(bare_path, "ruff")
     write(tmp_path, **{"pyproject.toml": "[tool.ruff]\n"})
     assert list(detect(tmp_path).commands) == ["lint"]
 
@@ -143,6 +149,7 @@ def test_a_worktree_uses_the_main_checkouts_venv_and_its_own_code(tmp_path: Path
     main = tmp_path / "main"
     tree = main / ".taskmaestro" / "wt-1"
     venv.create(main / ".venv", with_pip=False, symlinks=True)
+    installed(main / ".venv", "mypy")
     write(tree, **{"pyproject.toml": "[tool.mypy]\nfiles = ['x']\n", "src/x.py": ""})
     command = detect(tree, main).commands["types"]
     assert command.argv == (str(main / ".venv/bin/python"), "-m", "mypy")
@@ -242,3 +249,67 @@ def test_slots_are_reported_in_battery_order(tmp_path: Path) -> None:
     write(tmp_path, Makefile="test:\n\ttrue\ntypes:\n\ttrue\nlint:\n\ttrue\nformat:\n\ttrue\n")
     slots: list[Slot] = ["format", "lint", "types", "test"]
     assert list(detect(tmp_path).commands) == slots
+
+
+def test_a_tool_that_is_declared_and_not_installed_is_left_out_and_named(tmp_path: Path, bare_path: Path) -> None:
+    programs(bare_path, "black")
+    write(tmp_path, **{"pyproject.toml": "[tool.mypy]\n[tool.ruff.format]\n[tool.black]\n"})
+    found = detect(tmp_path)
+    assert {slot: command.argv for slot, command in found.commands.items()} == {"format": ("black", ".")}
+    assert [(one.slot, one.missing) for one in found.missing] == [
+        ("lint", "ruff is not installed for python, nor on PATH"),
+        ("types", "mypy is not installed for python, nor on PATH"),
+    ]
+    told: list[str] = []
+    run_battery(tmp_path, BatteryConfig(skip=("lint",)), told=told.append)
+    assert told[0] == "lint: left out ([battery] skip in .taskmaestro/config.toml)"
+    assert told[1].startswith("types: left out: mypy is not installed")
+
+
+def test_what_the_settings_skip_is_not_run_although_it_is_configured(tmp_path: Path) -> None:
+    config = BatteryConfig(lint=("lint-it",), test=("test-it",), skip=("lint",))
+    assert [command.argv for command in plan(tmp_path, config)] == [("test-it",)]
+
+
+def test_a_python_that_is_not_the_projects_gets_the_projects_code_first(tmp_path: Path, bare_path: Path) -> None:
+    (bare_path / "python3").symlink_to(sys.executable)
+    write(tmp_path, **{"src/own/__init__.py": "", "tests/test_a.py": "import unittest\n", "setup.py": ""})
+    assert dict(detect(tmp_path).commands["test"].env)["PYTHONPATH"] == f"{tmp_path / 'src'}:{tmp_path}"
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ('[tool.setuptools]\npackages = ["own"]\n[tool.mypy]\nstrict = true\n', (".",)),
+        ('[tool.mypy]\nstrict = true\nfiles = ["src"]\n', ()),
+    ],
+)
+def test_mypy_is_told_what_to_check_unless_its_own_settings_say_it(
+    tmp_path: Path, bare_path: Path, text: str, more: tuple[str, ...]
+) -> None:
+    programs(bare_path, "mypy")
+    write(tmp_path, **{"pyproject.toml": text})
+    assert detect(tmp_path).commands["types"].argv == ("mypy", *more)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[tool.setuptools_scm]\nversion_file = "src/own/_version.py"\n',
+        '[tool.setuptools_scm]\nwrite_to = "src/own/_version.py"\n',
+        '[tool.hatch.build.hooks.vcs]\nversion-file = "src/own/_version.py"\n',
+    ],
+)
+def test_files_that_the_build_writes_are_known(tmp_path: Path, text: str) -> None:
+    write(tmp_path, **{"pyproject.toml": text})
+    assert generated(Project(tmp_path, tmp_path)) == []
+    write(tmp_path, **{"src/own/_version.py": "version = '1'\n"})
+    assert generated(Project(tmp_path, tmp_path)) == ["src/own/_version.py"]
+
+
+@pytest.mark.parametrize(
+    "text", ["tool = 1\n", "[tool]\nhatch = 3\n", "not toml", "[tool.setuptools_scm]\nwrite_to = 5\n"]
+)
+def test_a_strange_pyproject_names_no_generated_files(tmp_path: Path, text: str) -> None:
+    write(tmp_path, **{"pyproject.toml": text})
+    assert generated(Project(tmp_path, tmp_path)) == []

@@ -48,7 +48,8 @@ def project(tmp_path: Path, opened: list[Path], monkeypatch: pytest.MonkeyPatch)
 def test_what_was_found_is_written_and_holds(project: Path, opened: list[Path]) -> None:
     answer = initialise(project)
     config = load_config(project)
-    assert (config.agent, config.default_branch, config.forge.kind) == ("codex", "main", "local")
+    assert (config.agent, config.default_branch, config.forge.kind) == ("claude", "main", "local")
+    assert any("codex, aider: installed, but" in line for line in answer["lines"])
     assert config.forge.local.checks == {"lint": ("make", "lint"), "test": ("make", "test")}
     assert config.battery == Config().battery
     assert answer["written"]
@@ -88,7 +89,7 @@ def test_force_writes_anew_and_keeps_a_copy(project: Path) -> None:
         initialise(project)
     answer = initialise(project, force=True)
     assert Path(answer["backup"]).read_text() == "this is not = = toml"
-    assert load_config(project).agent == "codex"
+    assert load_config(project).agent == "claude"
     again = initialise(project, force=True)
     assert again["backup"] != answer["backup"]
 
@@ -118,7 +119,7 @@ def test_checks_of_a_python_project_run_its_own_python_on_the_checkouts_code(pro
     (project / "pyproject.toml").write_text("[tool.mypy]\nfiles = ['x.py']\n")
     python = project / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.symlink_to(sys.executable)
+    python.symlink_to(sys.executable)  # whose environment has mypy
     initialise(project)
     types_check = load_config(project).forge.local.checks["types"]
     assert types_check == ("env", "PYTHONPATH=src:.", str(python), "-m", "mypy")
@@ -142,3 +143,47 @@ def test_the_verb_answers_for_programs_and_for_people(project: Path, monkeypatch
     said = CliRunner().invoke(command, [], catch_exceptions=False).stdout
     assert "stays as it is" in said
     assert isinstance(conductor.forge, types.ModuleType)
+
+
+def committed(project: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(project, "add", "--", *files)
+    git(project, "commit", "--quiet", "-m", "More")
+
+
+def test_a_command_that_fails_on_the_newest_commit_is_left_out_with_its_reason(project: Path) -> None:
+    (project.parent / "tools" / "make").symlink_to("/usr/bin/make")
+    (project.parent / "tools" / "sh").symlink_to("/bin/sh")
+    committed(project, Makefile="SHELL = /bin/sh\nlint:\n\t@echo no good; exit 3\ntest:\n\t@exit 0\n")
+    told: list[str] = []
+    answer = initialise(project, told=told.append)
+    config = load_config(project)
+    assert told == ["trying lint: make lint", "trying test: make test"]
+    assert list(config.forge.local.checks) == ["test"]
+    assert config.battery.skip == ("lint",)
+    assert any(line.startswith("note: lint: left out, since it fails on the newest commit") for line in answer["lines"])
+    assert list((project / ".taskmaestro" / "state" / "scratch").iterdir()) == []
+
+
+def test_what_is_tried_is_the_commit_with_the_files_that_git_ignores_and_the_build_writes(project: Path) -> None:
+    for name in ("make", "sh", "cat"):
+        place = next(p for p in ("/bin", "/usr/bin") if Path(p, name).exists())
+        (project.parent / "tools" / name).symlink_to(f"{place}/{name}")
+    pyproject = '[tool.setuptools_scm]\nversion_file = "_version.py"\n'
+    makefile = "SHELL = /bin/sh\ntest:\n\t@cat _version.py\n"
+    committed(project, Makefile=makefile, **{"pyproject.toml": pyproject, ".gitignore": "_version.py\n"})
+    (project / "_version.py").write_text("version = 1\n")
+    answer = initialise(project, told=lambda _: None)
+    assert answer["found"]["needed"] == ["_version.py"]
+    assert answer["found"]["failing"] == {}
+    assert load_config(project).needed == ("_version.py",)
+
+
+def test_the_agent_can_be_named_and_must_be_known(project: Path) -> None:
+    assert initialise(project, agent="scripted")["ok"]
+    assert load_config(project).agent == "scripted"
+    with pytest.raises(BadInput, match="'nobody' is not known"):
+        initialise(project, force=True, agent="nobody")
