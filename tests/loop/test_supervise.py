@@ -47,13 +47,10 @@ class AgentsDouble:
         self.looks = 0
         self.starting = False
         self.limits = Limits()
-<<<<<<< HEAD
-=======
         self.input = True
 
     def takes_input(self, _place: Place) -> bool:
         return self.input
->>>>>>> real
 
     def is_starting(self, _index: int) -> bool:
         return self.starting
