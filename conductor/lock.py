@@ -32,7 +32,12 @@ class ConductorLock:
     def acquire(self) -> None:
         """Take the lock or raise ``Unavailable`` that names the holder."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as fault:
+            raise Unavailable(
+                f"{self.path} cannot be opened: {fault.strerror}", "It must be a plain file of yours, or not be there."
+            ) from None
         if not _taken(fd):
             os.close(fd)
             held = holder(self.path) or {}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from conductor.core.loops.facts import PullFacts
 from schemas.effects import Report
 from schemas.events import History
 from schemas.forge import Checks, Comment, Issue, Posted, PullRequest
@@ -76,6 +77,19 @@ class Forge(Protocol):
 
     def wake_paths(self) -> tuple[Path, ...]:
         """Folders in which something changes when checks or heads change: to be watched instead of polled."""
+
+
+class LoopFacts(Protocol):
+    """A forge that can answer for the review loops; the same for an embedded and for a remote one.
+
+    Reads all pages, or raises ``Unavailable``: what could not be read is never "nothing".
+    """
+
+    def loop_facts(self, number: int) -> PullFacts:
+        """Everything that both detectors look at, of one moment and one head. Unknown numbers are ``NotSo``."""
+
+    def previous_head_green(self, number: int, head: str) -> bool:
+        """Whether the head before this one was green; asked only where this one has no suite and no status."""
 
 
 class HeadMovedError(Exception):

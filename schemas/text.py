@@ -10,6 +10,7 @@ import re
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _NEWLINES = re.compile(r"\r\n?|\u2028|\u2029|\x85")
 _BLANKS = re.compile(r"\s+")
 _TICKS = re.compile(r"`{3,}")
@@ -21,8 +22,7 @@ def clean(text: str) -> str:
     CR LF and other line ends become newlines. Unpaired surrogates become U+FFFD so that it can be encoded.
     """
     text = _NEWLINES.sub("\n", text)
-    text = _INVISIBLE.sub("", _CONTROL.sub("", text))
-    return text.encode("utf-8", "replace").decode("utf-8") if text.isascii() is False else text
+    return _SURROGATES.sub("\ufffd", _INVISIBLE.sub("", _CONTROL.sub("", text)))
 
 
 def one_line(text: str, limit: int = 200) -> str:

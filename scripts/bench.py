@@ -5,6 +5,8 @@
 - up: ``taskmaestro up`` -> the scripted agent has its prompt; the floor is the same tmux commands by hand.
 - idle: processor share and memory of a conductor with 16 idle panes.
 - start: ``taskmaestro --help`` and ``status --json``, process start to exit, beside ``python -c pass``.
+- loops: one ``taskmaestro loop reviewer --input``, process start to exit, beside ``python3 -c pass`` and, where it is
+  there, ``node -e 0``; and 10,000 snapshots as JSON Lines.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ PYTHON = sys.executable
 SCRIPT = {"turns": [{"repeat": True, "steps": [{"say": "noted"}]}]}
 SAMPLES = 40
 CYCLES = 9
+SNAPSHOTS = 10_000
+SNAPSHOT = {"prExists": True, "prNumber": 12, "prHeadSha": "a" * 40, "reviewRequested": True}
 
 
 @dataclass
@@ -421,6 +425,36 @@ def starts() -> list[Row]:
     return rows
 
 
+def loops() -> list[Row]:
+    """A detector's answer, and many of them. The calls take turns, so that a busy moment hits all alike."""
+    with world() as made:
+        snapshot = made.root / "snapshot.json"
+        snapshot.write_text(json.dumps(SNAPSHOT), encoding="utf-8")
+        many = made.root / "snapshots.jsonl"
+        many.write_text(f"{json.dumps(SNAPSHOT)}\n" * SNAPSHOTS, encoding="utf-8")
+        command = str(Path(PYTHON).with_name("taskmaestro"))
+        calls = {"python3 -c pass": (PYTHON, "-c", "pass")}
+        if shutil.which("node"):
+            calls["node -e 0"] = ("node", "-e", "0")
+        calls["loop reviewer --input FILE"] = (command, "loop", "reviewer", "--input", str(snapshot))
+        values: dict[str, list[float]] = {name: [] for name in calls}
+        for _ in range(25):
+            for name, argv in calls.items():
+                began = time.perf_counter()
+                made.run(*argv)
+                values[name].append(time.perf_counter() - began)
+        whole = []
+        for _ in range(5):
+            began = time.perf_counter()
+            made.run(command, "loop", "reviewer", "--input", str(many))
+            whole.append(time.perf_counter() - began)
+    floor = percentile(values["python3 -c pass"], 0.99) * 1000
+    rows = [Row(name, statistics.median(one) * 1000, percentile(one, 0.99) * 1000) for name, one in values.items()]
+    rows[-1].floor, rows[-1].aim = floor, "under 6 times python3 -c pass"
+    name = f"loop reviewer, {SNAPSHOTS:,} lines"
+    return [*rows, Row(name, statistics.median(whole) * 1000, percentile(whole, 0.99) * 1000, aim="under 2,000 ms")]
+
+
 def _timed(made: World, *argv: str) -> list[float]:
     values = []
     for _ in range(15):
@@ -447,16 +481,18 @@ def table(rows: Sequence[Row]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--only", choices=["reaction", "up", "idle", "start"], action="append")
+    parser.add_argument("--only", choices=["reaction", "up", "idle", "start", "loops"], action="append")
     parser.add_argument("--panes", type=int, action="append", help="pane counts for the reaction; default 1, 16, 100")
     parser.add_argument("--samples", type=int, default=SAMPLES)
     options = parser.parse_args()
-    wanted = options.only or ["start", "up", "idle", "reaction"]
+    wanted = options.only or ["start", "loops", "up", "idle", "reaction"]
     rows: list[Row] = []
     for name in wanted:
         print(f"bench: {name}", file=sys.stderr, flush=True)
         if name == "start":
             rows += starts()
+        elif name == "loops":
+            rows += loops()
         elif name == "up":
             rows.append(up_to_prompt())
         elif name == "idle":

@@ -23,6 +23,9 @@ R = TypeVar("R")
 _UNSAFE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
 def read_options(verb: Callable[P, R]) -> Callable[P, R]:
     """The options of every read verb: ``--json``, ``--jq FILTER``, ``--silent``."""
     for option in (
@@ -60,7 +63,7 @@ def answer(
 
 def to_json(value: Any) -> str:
     """JSON on one line, with every character escaped that a terminal could take for a command."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", _ENCODER.encode(value))
 
 
 def filtered(value: Any, program: str) -> list[str]:

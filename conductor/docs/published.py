@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from schemas.pane import PaneState
 from schemas.result import Result
 from schemas.review import Review, ReviewPacket
 
-Source = type[BaseModel] | TypeAdapter[Any] | Callable[[], dict[str, Any]]
+Source = type[BaseModel] | TypeAdapter[Any] | partial[dict[str, Any]]
 PUBLISHED: dict[str, tuple[str, Source]] = {
     "result": ("RESULT.json, which a worker writes", Result),
     "pane-state": ("state/panes/N.json, which the conductor writes", PaneState),
@@ -44,9 +43,12 @@ PUBLISHED: dict[str, tuple[str, Source]] = {
         "what loop route takes",
         partial(fields.object_schema, "RoutingInput", "The states of both loops.", routing.FIELDS),
     ),
-    "merged-review": ("what loop merge answers and loop draft takes", review.merged_schema),
-    "draft-review": ("what loop draft answers", review.draft_schema),
-    "checkpoint": ("state/checkpoints/OWNER/REPO/pr-N.json, which the outer loop writes", checkpoint.checkpoint_schema),
+    "merged-review": ("what loop merge answers and loop draft takes", partial(review.merged_schema)),
+    "draft-review": ("what loop draft answers", partial(review.draft_schema)),
+    "checkpoint": (
+        "state/checkpoints/OWNER/REPO/pr-N.json, which the outer loop writes",
+        partial(checkpoint.checkpoint_schema),
+    ),
 }
 """Name of each published schema, what it is for, and its model."""
 
@@ -56,13 +58,10 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema of this name: what a reader accepts."""
     what, model = PUBLISHED[name]
-    made: dict[str, Any]
-    if isinstance(model, TypeAdapter):
-        made = model.json_schema()
-    elif isinstance(model, type) and issubclass(model, BaseModel):
-        made = model.model_json_schema()
-    else:
+    if isinstance(model, partial):
         made = model()
+    else:
+        made = model.json_schema() if isinstance(model, TypeAdapter) else model.model_json_schema()
     return {"$schema": _DIALECT, "$comment": f"taskmaestro: {what}", **made}
 
 

@@ -44,6 +44,7 @@ from schemas.events import (
     ReviewPosted,
 )
 from schemas.result import MAX_BYTES, parse_result
+from schemas.review import Review
 from schemas.text import one_line
 from worker.tools.files import read_regular, replace_file
 
@@ -90,6 +91,8 @@ class Performer:
         self.notifiers = notifiers
         self.say = say
         self._tries: dict[str, Tries] = {}
+        self._made: dict[str, Review] = {}
+        """Reviews that are finished but not recorded yet, since the head could not be read after them."""
 
     def perform(self, effect: Effect, *, again: bool, cancelled: Callable[[], bool]) -> Outcome:
         """Try the effect once. Faults of the forge and of this machine become retries that a person hears of."""
@@ -165,15 +168,23 @@ class Performer:
             issue=effect.issue,
             earlier=effect.earlier,
         )
-        try:
-            review = self.reviewer.review(request, cancelled)
-        except Cancelled:
-            return Failed("dropped while it ran: the head moved or the pane was abandoned")
-        pulls = self.forge.pull_requests([effect.pr_number])
-        if not pulls:
-            raise Unavailable(f"the forge does not know #{effect.pr_number} any more", "It is asked again.")
-        head_now = pulls[0].head
+        review = self._made.get(effect.review_id)
+        if review is None:
+            try:
+                review = self.reviewer.review(request, cancelled)
+            except Cancelled:
+                return Failed("dropped while it ran: the head moved or the pane was abandoned")
+            self._made[effect.review_id] = review
+        head_now = self._head_of(effect.pr_number)
+        del self._made[effect.review_id]
         return Done(ReviewFinished(pane=effect.pane, at=_now(), review=review, head_now=head_now))
+
+    def _head_of(self, number: int) -> str:
+        """The head by the remote's word, which wins over a forge that lags."""
+        pulls = self.forge.pull_requests([number])
+        if not pulls:
+            raise Unavailable(f"the forge does not know #{number} any more", "It is asked again.")
+        return self.worktrees.remote_head(pulls[0].head_branch) or pulls[0].head
 
     def _post(self, effect: PostReview) -> Outcome:
         try:

@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
+
+from tests.support.tmux_server import short_folder
 
 ROOT = Path(__file__).parents[2]
 BUDGET = 400
@@ -17,13 +20,12 @@ BUDGET = 400
 
 @pytest.mark.timeout(BUDGET + 100)
 def test_the_demonstration_plays_in_a_clean_environment(tmp_path: Path) -> None:
-    home, places = tmp_path / "home", tmp_path / "tmp"
+    home, places = tmp_path / "home", short_folder()
     home.mkdir()
-    places.mkdir()
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts/demo.py"), "--json", "--budget", str(BUDGET)],
         cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"},
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(places), "GIT_CONFIG_NOSYSTEM": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -43,11 +45,12 @@ def test_the_demonstration_plays_in_a_clean_environment(tmp_path: Path) -> None:
         "recovered": True,
     }
     assert "User decision required." in done.stderr
-    left = [line for line in processes() if "tm-demo-" in line]
+    left = [line for line in command_lines() if str(places) in line]
     assert left == [], "processes outlived the demonstration"
+    assert list(places.iterdir()) == [], "files outlived the demonstration"
+    places.rmdir()
 
 
-def processes() -> list[str]:
-    """The command lines of all processes."""
-    listed = subprocess.run(["ps", "-e", "-o", "args="], capture_output=True, text=True, check=True)
-    return listed.stdout.splitlines()
+def command_lines() -> list[str]:
+    """Of all processes."""
+    return [" ".join(found.info["cmdline"] or ()) for found in psutil.process_iter(["cmdline"])]

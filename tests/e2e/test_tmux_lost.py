@@ -96,11 +96,13 @@ def test_a_users_own_tmux_and_an_odd_path_make_no_difference(odd_world: FleetWor
     assert odd_world.tmux("show-options", "-gv", "prefix").strip() == "C-a"
     assert odd_world.tmux("show-options", "-gv", "pane-border-status").strip() == "top"
     odd_world.tmux("kill-server")
-    odd_world.turns.append(good_work(2))
-    odd_world.configure()
     neighbours(odd_world)
-    odd_world.up(odd_world.issue("More"), count=2)
-    odd_world.wait_status(2, "approved")
+    issue = odd_world.issue("More")
+    odd_world.turns.append(good_work(issue))
+    odd_world.configure()
+    odd_world.up(issue)
+    wait_until(lambda: odd_world.pane(1)["issue"] == issue, DEADLINE, "the new task")
+    odd_world.wait_status(1, "approved")
     odd_world.taskmaestro("stop", "--panes")
     assert sorted(odd_world.tmux("list-sessions", "-F", "#S").split()) == neighbour_names(odd_world)
     odd_world.taskmaestro("up")

@@ -107,7 +107,9 @@ def documents(file: Iterable[bytes], what: str) -> Iterator[Document]:
         before.append(line)
         if line.strip(b" \t\r\n" + _BOM):
             break
-    if before and _is_object(before[-1]):
+    else:
+        return
+    if _is_object(before[-1]):
         yield from _each(before, 1, what)
         yield from _each(lines, len(before) + 1, what)
         return
@@ -181,6 +183,7 @@ def answer_each(source: str, detect: Detect, *, jq: str | None, silent: bool) ->
 
 def _say(answer: dict[str, Any], *, jq: str | None, silent: bool) -> None:
     """One answer, at once: who feeds lines through a pipe may wait for it. A bad line is told past the filter."""
-    shown = to_json(answer) if jq is None else "\n".join(filtered(answer, jq))
+    shown = to_json(answer) if jq is None else clean("\n".join(filtered(answer, jq)))
     if not silent:
-        click.echo(clean(shown))
+        sys.stdout.write(f"{shown}\n")
+        sys.stdout.flush()

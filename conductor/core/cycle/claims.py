@@ -173,6 +173,15 @@ def _claim_addressed(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Out
     return pane.model_copy(update={"status": Status.REVIEW_ADDRESSED}), effects
 
 
+def _names_nothing(_pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> bool:
+    return event.result.status is ResultStatus.SUCCESS and event.result.pr is None
+
+
+def _nameless(pane: Pane, event: ResultSeen, policy: CyclePolicy) -> Outcome:
+    problem = 'RESULT.json says "success" and names no pull request: it needs `pr_number` or `pr_url`.'
+    return _invalid(pane, ResultInvalid(pane=pane.index, at=event.at, problem=problem, stamp=event.stamp), policy)
+
+
 def _success_awaiting_answer(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> bool:
     return event.result.status is ResultStatus.SUCCESS and not _at_cap(pane)
 
@@ -385,6 +394,15 @@ ROWS: tuple[Row, ...] = (
         "a review waits for its answer: the worker is told how to give it",
         _success_instead,
         _success_awaiting_answer,
+    ),
+    Row(
+        "success without a pull request",
+        frozenset({Status.WORKING}),
+        "result_seen",
+        None,
+        "neither pr_number nor pr_url: shown, and told to the worker once",
+        _nameless,
+        _names_nothing,
     ),
     Row("result that does not fit", EVERY, "result_seen", None, "journalled and ignored", _ignore_marked),
     Row(

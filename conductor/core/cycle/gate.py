@@ -161,7 +161,15 @@ def _moved(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> bool:
 
 def _reopen(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
     pane = settle(pane, AttentionReason.REVIEW_FAILED, AttentionReason.CI_TIMEOUT, AttentionReason.CI_FAILED_CAP)
-    return open_gate(pane, event.head, event.base or pane.base or event.head, event.at), []
+    withdrawn = pane.status is Status.APPROVED
+    pane = open_gate(pane, event.head, event.base or pane.base or event.head, event.at)
+    if not withdrawn:
+        return pane, []
+    message = (
+        f"Pane {pane.index}: the approval of #{pane.pr_number} is withdrawn, its head is {event.head[:12]} now;"
+        " that one is checked and reviewed anew."
+    )
+    return pane, [Report(pane=pane.index, level="info", message=message)]
 
 
 def _merged(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> Outcome:

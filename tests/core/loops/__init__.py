@@ -1,0 +1,1 @@
+"""The review loops as rules: worked examples, properties, every pair of states."""
