@@ -79,6 +79,8 @@ def assert_each_task_came_once(fleet: ClaudeFleet, count: int) -> None:
 
 
 def assert_nothing_else_was_written(fleet: ClaudeFleet) -> None:
+    result = fleet.worktree(1) / "RESULT.json"
+    wait_until(lambda: json.loads(result.read_bytes())["status"] == "approved", 10, "the conductor's last word")
     ours = fleet.worktree(1)
     listed = git(ours, "status", "--short", "-uall", "--ignored").splitlines()
     # body.md is what the model wrote, where TASK.md told it to.
