@@ -57,7 +57,7 @@ class Found:
 
 @click.command(name="init")
 @click.option("--force", is_flag=True, help="Write the configuration anew; the old file is kept as a copy.")
-@click.option("--forge", help="local or github; default: github where origin is there and gh is installed.")
+@click.option("--forge", metavar="KIND", help="Where pull requests are kept; default: local, on this machine.")
 @click.option("--agent", metavar="NAME", help="The agent of new panes; default: the first that is installed.")
 @click.option("--no-try", "untried", is_flag=True, help="Do not try the commands that were found.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found and done as JSON.")
@@ -74,7 +74,7 @@ def command(force: bool, forge: str | None, agent: str | None, untried: bool, as
     \b
     taskmaestro init
     taskmaestro init --agent claude
-    taskmaestro init --forge github --force
+    taskmaestro init --force --no-try
     """
     answer = initialise(Path.cwd(), force=force, forge=forge, agent=agent, told=None if untried else note)
     if as_json:
@@ -145,10 +145,11 @@ def find(root: Path, forge: str | None = None, agent: str | None = None) -> Foun
     if g.head(root) is None:
         notes.append("the repository has no commit yet; make one before the first worker starts")
     url = g.git(["config", "--get", "remote.origin.url"], root, check=False).output.strip()
-    on_github = "github.com" in url
-    kind = forge or ("github" if on_github and shutil.which("gh") else "local")
-    if on_github and not shutil.which("gh"):
-        notes.append("origin is on GitHub and the gh program was not found: install gh, then init --force")
+    kind = _forge(forge)
+    if url and kind == "local":
+        notes.append(
+            "there is an origin already: the embedded forge gets a remote of its own, and nothing is pushed to origin"
+        )
     detected = detect(root)
     commands = {str(slot): one for slot, one in detected.commands.items()}
     notes += [f"{one.slot}: left out, since {one.missing} ({one.why})" for one in detected.missing]
@@ -156,6 +157,16 @@ def find(root: Path, forge: str | None = None, agent: str | None = None) -> Foun
         notes.append("no commands for format, lint, types or test were found; set them under [battery]")
     needed = [name for name in generated(Project(root, root)) if g.is_ignored(root, name)]
     return Found(root, branch, agents, kind, commands, agent, needed, {}, notes)
+
+
+def _forge(wanted: str | None) -> str:
+    """The forge to be set: the one that is asked for, where this version or a plug-in has it, else the embedded one."""
+    from conductor.forge import known_forges
+
+    if wanted is not None and wanted not in known_forges():
+        names = ", ".join(sorted(known_forges()))
+        raise BadInput(f"forge {one_line(repr(wanted))} is not known", f"Known: {names}.")
+    return wanted or "local"
 
 
 def _agent(installed: list[str], wanted: str | None, notes: list[str]) -> str:
@@ -302,7 +313,7 @@ agent = {agent}                # the agent of new panes; installed here: {agents
 # allow_no_checks = false
 
 [forge]
-kind = {forge}                    # local (a bare repository and a database here) or github
+kind = {forge}                    # local: a bare repository and a database on this machine
 # draft_first = false             # open pull requests as drafts
 
 [forge.local.checks]

@@ -63,7 +63,7 @@ def test_private_files_are_excluded_and_the_users_lines_stay(project: Path) -> N
     exclude.write_bytes(b"mine\xff\n*.log")
     initialise(project)
     once = exclude.read_bytes()
-    assert once.startswith(b"mine\xff\n*.log\n/RESULT.json\n")
+    assert once.startswith(b"mine\xff\n*.log\n")
     initialise(project)
     assert exclude.read_bytes() == once
     (project / "RESULT.json").write_text("{}")
@@ -102,24 +102,26 @@ def test_it_works_from_a_subfolder_and_from_a_worktree(project: Path) -> None:
     assert initialise(tree)["root"] == str(project)
 
 
-def test_github_is_taken_where_origin_is_there_and_gh_is_installed(project: Path, opened: list[Path]) -> None:
+def test_an_origin_of_the_users_is_left_alone_and_that_is_said(project: Path) -> None:
     git(project, "remote", "add", "origin", "git@github.com:o/r.git")
-    first = initialise(project)
-    assert first["forge"] == "local"
-    assert any("gh" in line for line in first["lines"])
-    gh = project.parent / "tools" / "gh"
-    gh.write_text("#!/bin/sh\n")
-    gh.chmod(0o755)
-    opened.clear()
-    assert initialise(project, force=True)["forge"] == "github"
-    assert opened == []
+    answer = initialise(project)
+    assert answer["forge"] == "local"
+    assert any("nothing is pushed to origin" in line for line in answer["lines"])
+    assert git(project, "remote", "get-url", "origin") == "git@github.com:o/r.git"
+
+
+def test_a_forge_that_nobody_provides_is_refused_with_the_known_ones(project: Path) -> None:
+    with pytest.raises(BadInput, match=r"'nowhere' is not known\nKnown: .*local"):
+        initialise(project, forge="nowhere")
+    assert not (project / ".taskmaestro" / "config.toml").exists()
 
 
 def test_checks_of_a_python_project_run_its_own_python_on_the_checkouts_code(project: Path) -> None:
     (project / "pyproject.toml").write_text("[tool.mypy]\nfiles = ['x.py']\n")
     python = project / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.symlink_to(sys.executable)  # whose environment has mypy
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')  # whose environment has mypy
+    python.chmod(0o755)
     initialise(project)
     types_check = load_config(project).forge.local.checks["types"]
     assert types_check == ("env", "PYTHONPATH=src:.", str(python), "-m", "mypy")

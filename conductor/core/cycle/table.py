@@ -49,8 +49,10 @@ def decide(pane: Pane, event: Event, policy: CyclePolicy) -> Decision:
     for row in _BY_PLACE.get((pane.status, event.kind), ()):
         if row.guard(pane, event, policy):
             after, effects = row.action(pane, event, policy)
-            if after is not pane or effects:
+            if effects or (after is not pane and after != pane):
                 after = after.model_copy(update={"updated_at": max(pane.updated_at, event.at), "last_rule": row.rule})
+            else:
+                after = pane
             return Decision(after, tuple(effects), row.rule)
     return Decision(pane, (), IGNORED)
 
