@@ -41,6 +41,11 @@ class Layout:
         return self.state / "inbox"
 
     @property
+    def tmux_socket(self) -> Path:
+        """Which tmux server the session lives on."""
+        return self.state / "tmux-socket"
+
+    @property
     def quarantine(self) -> Path:
         return self.state / "quarantine"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import click
 
@@ -18,6 +17,7 @@ def command() -> None:
     import shutil
 
     from conductor.loop.adapters import panes_of
+    from conductor.panes.whereabouts import usual
 
     context = find_context()
     panes = panes_of(Layout(context.root), context.config)
@@ -26,9 +26,9 @@ def command() -> None:
     program = shutil.which("tmux")
     if program is None:
         raise Unavailable("tmux was not found on PATH", "`taskmaestro doctor` names the command that installs it.")
-    private = context.config.tmux.socket
-    verb = "switch-client" if os.environ.get("TMUX") and private is None else "attach-session"
-    socket = ["-S", str(Path(private).expanduser())] if private else []
+    there, here = panes.socket_path(), usual(os.environ)
+    verb = "switch-client" if os.environ.get("TMUX") and there.resolve() == here.resolve() else "attach-session"
+    socket = ["-S", str(there)]
     environment = {name: value for name, value in os.environ.items() if verb == "switch-client" or name != "TMUX"}
     os.execve(  # noqa: S606 - no shell is wanted
         program, ["tmux", "-u", *socket, verb, "-t", f"={panes.session}"], environment

@@ -136,9 +136,10 @@ def _own_command() -> Check:
 
 
 def _repository(context: Context) -> Check:
-    from worker.tools.git import head
+    from worker.tools.git import head, root_and_common_dir
 
     try:
+        root_and_common_dir(context.root)  # git may refuse the folder, as one of somebody else
         commit = head(context.root)
     except Fault as fault:
         return Check("repository", "missing", fault.what, fault.hint)

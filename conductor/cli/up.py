@@ -47,6 +47,7 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
     from conductor.loop.bring_up import bring_up, check_kind, chosen, make_plan
     from conductor.panes.agents import agent_kinds
     from conductor.panes.programs import find_program
+    from conductor.panes.whereabouts import remember
 
     context = find_context()
     layout, config = Layout(context.root), context.config
@@ -66,18 +67,20 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
             "no checks are configured ([forge.local.checks] in config.toml): nothing can turn green."
             " `taskmaestro init` detects them."
         )
+    panes = panes_of(layout, config)
     done = bring_up(
         layout,
         plan,
-        panes=panes_of(layout, config),
+        panes=panes,
         worktrees=worktrees_of(layout, config, forge),
         variables=chosen(os.environ, needed),
     )
+    remember(layout.tmux_socket, panes.socket_path())
     for text in done.notes:
         note(text)
     held = _wait_for_conductor(layout)
     value: dict[str, object] = {
-        "session": panes_of(layout, config).session,
+        "session": panes.session,
         "panes": {str(index): pane_id for index, pane_id in sorted(done.panes.items())},
         "new": list(done.fresh),
         "conductor": held,

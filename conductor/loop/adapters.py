@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
 
 
 def panes_of(layout: Layout, config: Config) -> TmuxPanes:
-    """The repository's tmux session, on the user's server or a private socket."""
+    """The repository's tmux session: on a private socket, on the server where it lives, else on the user's."""
     from conductor.panes.tmux import TmuxPanes, session_name
+    from conductor.panes.whereabouts import socket_of
 
+    session = session_name(layout.root)
     socket = Path(config.tmux.socket).expanduser() if config.tmux.socket else None
     return TmuxPanes(
-        session_name(layout.root),
-        socket,
+        session,
+        socket or socket_of(layout.tmux_socket, session, os.environ),
         panes_per_window=config.tmux.panes_per_window,
         receipts=layout.receipts,
     )

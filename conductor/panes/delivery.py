@@ -103,10 +103,12 @@ class Courier:
         activity: Activity,
         receipts: Receipts,
         index_of: Callable[[str], int | None],
+        is_ours: Callable[[Row], bool],
         timings: Timings,
     ) -> None:
         self.tmux, self.activity, self.receipts = tmux, activity, receipts
         self.index_of = index_of
+        self.is_ours = is_ours
         self.timings = timings
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -150,7 +152,7 @@ class _Attempt:
 
     def _read(self, history: int = 0) -> Reading | None:
         shown = screen_of(self._desk.tmux, self._pane, history)
-        if shown is None:
+        if shown is None or not self._desk.is_ours(shown[0]):
             return None
         row, screen = shown
         state = gone(row) if row.info.dead else self._agent.classify(screen)

@@ -78,7 +78,7 @@ class TmuxPanes:
         self._receipts = Receipts(receipts)
         self._tmux = Tmux(session, socket)
         self._layout = Layout(self._tmux, tag or session, panes_per_window, self.start)
-        self._courier = Courier(self._tmux, self._activity, self._receipts, self._index, self._timings)
+        self._courier = Courier(self._tmux, self._activity, self._receipts, self._index, self._is_ours, self._timings)
         self._watcher = Watcher(self._tmux, self._activity, self._known, self._timings.quiet)
         self._indexes: dict[str, int] = {}
 
@@ -86,6 +86,10 @@ class TmuxPanes:
     def tmux(self) -> Tmux:
         """The one place that runs tmux commands, for whoever attaches a terminal."""
         return self._tmux
+
+    def socket_path(self) -> Path:
+        """The socket of the server that the session lives on."""
+        return Path(self._tmux.read("display-message", "-p", "#{socket_path}")[0])
 
     def ensure_session(self, specs: Sequence[PaneSpec]) -> dict[int, tuple[str, bool]]:
         """See ``Panes``. A dead pane is started again in its place. Raises before anything is made where a
@@ -117,7 +121,7 @@ class TmuxPanes:
 
     def info(self, pane_id: str) -> PaneInfo | None:
         row = self._row(pane_id)
-        return row.info if row else None
+        return row.info if row and self._is_ours(row) else None
 
     def screen(self, pane_id: str, *, history: int = 0) -> Screen:
         """See ``Panes``. Raises ``NotSo`` where there is no such pane."""
@@ -129,8 +133,9 @@ class TmuxPanes:
     def start(self, pane_id: str, spec: PaneSpec) -> PaneInfo:
         spec = self._checked(spec)
         row = self._row(pane_id)
-        if row is None:
-            raise NotSo(f"pane {one_line(pane_id)} is not there any more", "Bring the session up again.")
+        if row is None or self._layout.index_of(row) != spec.index:
+            # Another server may know the same number, for a program of somebody else's.
+            raise NotSo(f"pane {one_line(pane_id)} is not pane {spec.index} any more", "Bring it up again.")
         # The old program's end is no news.
         self._watcher.forget(pane_id)
         try:
@@ -166,7 +171,7 @@ class TmuxPanes:
         while True:
             mark = self._activity.mark(pane_id)
             shown = screen_of(self._tmux, _exact(pane_id))
-            if shown is None:
+            if shown is None or not self._is_ours(shown[0]):
                 return AgentState("gone", "the pane is not there any more")
             row, screen = settled(self._tmux, shown[0]), shown[1]
             index = self._index(pane_id) if agent.has_receipts else None
@@ -189,7 +194,7 @@ class TmuxPanes:
         not end.
         """
         row = self._row(pane_id)
-        if row is None:
+        if row is None or not self._is_ours(row):
             return
         self._watcher.forget(pane_id)
         recorded = self._tree(row)
@@ -228,6 +233,9 @@ class TmuxPanes:
     def _row(self, pane_id: str) -> Row | None:
         row = row_of(self._tmux, _exact(pane_id))
         return settled(self._tmux, row) if row else None
+
+    def _is_ours(self, row: Row) -> bool:
+        return self._layout.index_of(row) is not None
 
     def _index(self, pane_id: str) -> int | None:
         if pane_id not in self._indexes:

@@ -120,6 +120,15 @@ def test_no_repository_and_no_commit_are_told_with_the_command(tmp_path: Path, p
     assert "git commit" in found.fix
 
 
+def test_a_repository_that_git_refuses_is_told_in_gits_words(
+    repository: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # git's own switch for this
+    check = checks(repository)["repository"]
+    assert check.state == "missing"
+    assert "dubious ownership" in check.text
+
+
 def test_an_unknown_committer_is_told_with_the_commands_that_mend_it(
     repository: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

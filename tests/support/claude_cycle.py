@@ -102,7 +102,7 @@ class ClaudeFleet:
         git(self.root, "config", "user.email", "one@example.invalid")
         git(self.root, "add", "--", *SHOP)
         git(self.root, "commit", "-q", "-m", "A small shop")
-        seed(self.home, trusted=[self.worktree(1)] if trusted else [])
+        seed(self.home, trusted=[self.root] if trusted else [])
         bare = {name: self.shell[name] for name in ("HOME", "PATH", "LANG", "TERM", "SHELL")}
         subprocess.run(
             ["tmux", "-f", "/dev/null", "-S", str(self.socket), "new-session", "-d", "-s", "mine", "cat"],
