@@ -50,7 +50,8 @@ class _Inspector:
         self._known: dict[int, tuple[str, ...]] = {}
 
     def __call__(self, effect: InspectPr) -> PrFacts:
-        addressed = effect.purpose == "addressed"
+        # Where an old head is compared with the new one, one's own amended commits are not somebody else's.
+        compared = effect.old_head is not None
         return inspect(
             effect.pr_number,
             forge=self._forge,
@@ -58,7 +59,7 @@ class _Inspector:
             index=effect.pane,
             old_head=effect.old_head,
             review_id=effect.review_id,
-            mine=self._identities(effect.pane) if addressed else (),
+            mine=self._identities(effect.pane) if compared else (),
         )
 
     def _identities(self, index: int) -> tuple[str, ...]:

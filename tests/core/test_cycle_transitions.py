@@ -740,22 +740,6 @@ def test_a_raised_cap_of_the_policy_lets_the_gate_review() -> None:
     assert play.reason is None
 
 
-def test_a_task_that_stranded_at_a_limit_is_sent_again_when_that_is_over() -> None:
-    play = Play()
-    _unresponsive(play)
-    assert kinds(play.say(LimitOver(pane=1, at=play.now))) == ["send_task"]
-    assert play.reason is None
-
-
-def test_a_dead_agent_is_not_taken_for_alive_because_its_terminal_is() -> None:
-    play = Play()
-    _pane_dead(play)
-    play.say(PaneBound(pane=1, at=play.now, pane_id="%1", fresh=False))
-    assert play.reason == "pane_dead"
-    play.say(PaneBound(pane=1, at=play.now, pane_id="%2", fresh=True))
-    assert play.reason is None
-
-
 def test_another_question_after_a_question_is_told() -> None:
     play = Play()
     play.task()
@@ -774,4 +758,20 @@ def test_a_task_that_arrived_does_not_hide_that_the_agent_asks_or_failed() -> No
     play.say(TaskDelivered(pane=1, at=play.now, task_id=sent.task_id, evidence="its hook recorded it"))
     assert play.reason == "unresponsive"
     play.say(AgentSeen(pane=1, at=play.now, state="busy"))
+    assert play.reason is None
+
+
+def test_a_task_that_stranded_at_a_limit_is_sent_again_when_that_is_over() -> None:
+    play = Play()
+    _unresponsive(play)
+    assert kinds(play.say(LimitOver(pane=1, at=play.now))) == ["send_task"]
+    assert play.reason is None
+
+
+def test_a_dead_agent_is_not_taken_for_alive_because_its_terminal_is() -> None:
+    play = Play()
+    _pane_dead(play)
+    play.say(PaneBound(pane=1, at=play.now, pane_id="%1", fresh=False))
+    assert play.reason == "pane_dead"
+    play.say(PaneBound(pane=1, at=play.now, pane_id="%2", fresh=True))
     assert play.reason is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.fleet import FleetWorld, good_work, mending, wrong_work
+from tests.support.fleet import AMEND, RED, FleetWorld, add, good_work, mending, ship, turn, write, wrong_work
 
 
 def test_one_pane_is_approved_and_one_is_sent_back_once(fleet_world: FleetWorld) -> None:
@@ -14,3 +14,10 @@ def test_one_pane_is_approved_and_one_is_sent_back_once(fleet_world: FleetWorld)
     assert [len(fleet_world.reviews(pulls[index])) for index in (1, 2)] == [1, 2]
     assert [fleet_world.turns_done(index) for index in (1, 2)] == [1, 2]
     fleet_world.taskmaestro("replay")
+
+
+def test_an_amended_commit_after_red_ci_is_the_workers_own(fleet_world: FleetWorld) -> None:
+    red = turn(1, "first", write(RED, "red\n"), write("ok.txt", "ok\n"), add(RED, "ok.txt"), ship("Red"))
+    fleet_world.begin(red, turn(1, "ci", {"delete": RED}, add(RED), AMEND))
+    fleet_world.wait_status(1, "approved", attention=None, cycle=0)
+    assert fleet_world.git("for-each-ref", "refs/taskmaestro/backup") == ""

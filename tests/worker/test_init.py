@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 import types
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,8 @@ def test_private_files_are_excluded_and_the_users_lines_stay(project: Path) -> N
     exclude.write_bytes(b"mine\xff\n*.log")
     initialise(project)
     once = exclude.read_bytes()
-    assert once.startswith(b"mine\xff\n*.log\n")
+    assert once.startswith(b"mine\xff\n*.log\n# taskmaestro: ")
+    assert b"\n/RESULT.json\n" in once
     initialise(project)
     assert exclude.read_bytes() == once
     (project / "RESULT.json").write_text("{}")
@@ -119,10 +120,9 @@ def test_a_forge_that_nobody_provides_is_refused_with_the_known_ones(project: Pa
 
 def test_checks_of_a_python_project_run_its_own_python_on_the_checkouts_code(project: Path) -> None:
     (project / "pyproject.toml").write_text("[tool.mypy]\nfiles = ['x.py']\n")
+    venv.create(project / ".venv", with_pip=False, symlinks=True)
+    next((project / ".venv").glob("lib/python*/site-packages")).joinpath("mypy.py").write_text("")
     python = project / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')  # whose environment has mypy
-    python.chmod(0o755)
     initialise(project)
     types_check = load_config(project).forge.local.checks["types"]
     assert types_check == ("env", "PYTHONPATH=src:.", str(python), "-m", "mypy")
