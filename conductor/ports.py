@@ -154,6 +154,9 @@ class Worktrees(Protocol):
         """Remove worktree and branch. Refuses (``NotSo``, listing it) where work would be lost; with ``force`` first
         keeps everything under a recovery ref and answers its name."""
 
+    def recovery_refs(self, index: int) -> tuple[str, ...]:
+        """The recovery refs of this worktree: also of commits that no branch held when it was removed or made anew."""
+
     def remote_head(self, branch: str) -> str | None:
         """The SHA of the branch on the remote now (``git ls-remote``), None where it is not there."""
 

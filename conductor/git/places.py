@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from conductor.git.dirt import shown
+from conductor.git.dropped import keep_dropped
 from conductor.git.repository import Entry, Repository
 from schemas.errors import NotSo, StillPending
 from worker.tools.exclude import FOLDER
@@ -49,11 +50,12 @@ def _same(one: str, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def make_room(repository: Repository, path: Path) -> None:
+def make_room(repository: Repository, index: int, path: Path) -> None:
     """Bring the folder into a state in which ``git worktree add`` can make it.
 
-    A half-made worktree is moved to ``state/leftover`` and forgotten by git; a registered folder that lost
-    its ``.git`` file is repaired; anything that git does not know is left alone and explained (``NotSo``).
+    Of a worktree whose folder was deleted by hand the commits that no ref holds are kept first. A half-made
+    worktree is moved to ``state/leftover`` and forgotten by git; a registered folder that lost its ``.git``
+    file is repaired; anything that git does not know is left alone and explained (``NotSo``).
     """
     entry = _settled(repository, path)
     if entry is None:
@@ -70,6 +72,7 @@ def make_room(repository: Repository, path: Path) -> None:
             _move_aside(repository, path)
         forget(repository, path)
     elif not os.path.lexists(path):
+        keep_dropped(repository, index, path)
         forget(repository, path)
     else:
         repository.git.must("worktree", "repair")

@@ -18,16 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from conductor.git.dirt import PSEUDO_REFS, Dirt, look, private_index, shown
+from conductor.git.dropped import IDENTITY
 from conductor.git.repository import RECOVERY, Repository
 from schemas.errors import Fault, NotSo
 
 SLOW = 600.0
-IDENTITY = {
-    "GIT_AUTHOR_NAME": "taskmaestro",
-    "GIT_AUTHOR_EMAIL": "taskmaestro@example.invalid",
-    "GIT_COMMITTER_NAME": "taskmaestro",
-    "GIT_COMMITTER_EMAIL": "taskmaestro@example.invalid",
-}
 # The files go away right after: what was written has to be on the disk, not only on its way.
 DURABLE = ("-c", "core.fsync=all", "-c", "core.fsyncMethod=fsync")
 BACK = "The way back: git worktree add --detach ../rescued <this commit>\n"

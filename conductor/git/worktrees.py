@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from conductor.git import checkouts, places, recovery
+from conductor.git import checkouts, dropped, places, recovery
 from conductor.git import history as moved
 from conductor.git.dirt import Dirt, look, shown
 from conductor.git.patches import not_merged
@@ -72,7 +72,7 @@ class GitWorktrees:
             found = self.find(index)
             if found:
                 return found
-            places.make_room(self.repository, path)
+            places.make_room(self.repository, index, path)
             found = self.find(index)
             if found:
                 return found
@@ -286,6 +286,7 @@ class GitWorktrees:
     def remove(self, index: int, *, force: bool) -> str | None:
         """Remove worktree and branch; with ``force`` after keeping everything, answering the recovery ref.
 
+        Commits that no ref holds (amended, reset, detached) never refuse: they get recovery refs of their own.
         Raises ``NotSo`` where work would be lost, listing it. May be repeated after a crash at any point.
         """
         path = self.path_of(index)
@@ -319,7 +320,12 @@ class GitWorktrees:
             ref = recovery.keep_all(self.repository, index, dirt, places.scratch_folder(self.repository))
         elif risk.any and (tip or entry.head):
             ref = self.repository.keep(str(tip or entry.head), f"wt-{index}-{str(tip or entry.head)[:12]}")
+        dropped.keep_dropped(self.repository, index, entry.path)
         return {"branch": branch, "tip": tip, "ref": ref, "folder": _identity(entry.path)}
+
+    def recovery_refs(self, index: int) -> tuple[str, ...]:
+        """The recovery refs of worktree ``index``, of now and of earlier; see ``recovery`` and ``dropped``."""
+        return dropped.recovery_refs(self.repository, index)
 
     def _drop_branch(self, branch: str | None, tip: str | None) -> None:
         """Delete the branch where it still is what was looked at; default branch and branches in use stay."""
