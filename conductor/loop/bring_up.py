@@ -19,7 +19,7 @@ from conductor import inbox
 from conductor.journal import holder
 from conductor.layout import Layout
 from conductor.loop.delivery import worker_environment
-from conductor.ports import AgentKind, PaneInfo, Panes, PaneSpec, Worktrees
+from conductor.ports import AgentKind, PaneInfo, Panes, PaneSpec, Worktree, Worktrees
 from schemas.config import Config
 from schemas.errors import BadInput, NotSo
 from schemas.events import Event, PaneAdded, PaneBound, TaskGiven
@@ -149,7 +149,7 @@ def bring_up(
     ``variables`` are handed to the session before any agent starts, since tmux may have been started elsewhere.
     The conductor's own pane comes first: it loads while the worktrees are made.
     """
-    notes = []
+    notes: list[str] = []
     conductor = [] if holder(layout.lock) is not None else [conductor_spec(layout)]
     if conductor:
         panes.ensure_session(conductor)
@@ -166,12 +166,13 @@ def bring_up(
         if found is None:
             anew.add(index)
             lost = plan.known[index].branch if index in plan.known and issue is None else None
-            found = worktrees.add(index, lost or branch_name(index, issue.number if issue else None))
+            found = _made(worktrees, index, lost or branch_name(index, issue.number if issue else None), notes)
         elif issue is not None and index in plan.known and plan.known[index].used:
             found = worktrees.turn_to(index, branch_name(index, issue.number))
         branches[index] = found.branch
     if plan.reviewer is not None:
-        found = worktrees.find(plan.reviewer) or worktrees.add(plan.reviewer, f"taskmaestro/review-{plan.reviewer}")
+        branch = f"taskmaestro/review-{plan.reviewer}"
+        found = worktrees.find(plan.reviewer) or _made(worktrees, plan.reviewer, branch, notes)
         branches[plan.reviewer] = found.branch
     before = panes.all()
     ids = panes.ensure_session([*conductor, *_specs(layout, plan)])
@@ -191,6 +192,19 @@ def bring_up(
         )
     inbox.put(layout.inbox, request, events)
     return BroughtUp({index: pane_id for index, (pane_id, _) in ids.items()}, fresh, tuple(notes))
+
+
+def _made(worktrees: Worktrees, index: int, branch: str, notes: list[str]) -> Worktree:
+    """The worktree, made; what had to be kept of a lost one that lay there is told."""
+    before = set(worktrees.recovery_refs(index))
+    made = worktrees.add(index, branch)
+    notes += [
+        f"pane {index}: its worktree was gone; a commit that no branch held is kept under {ref};"
+        f" get it back with `git branch NAME {ref}`"
+        for ref in worktrees.recovery_refs(index)
+        if ref not in before
+    ]
+    return made
 
 
 def branch_name(index: int, issue: int | None) -> str:

@@ -15,6 +15,7 @@ import pytest
 
 from conductor.lock import holder
 from tests.support.fleet import DEADLINE, FleetWorld, Step, Turn, fleet, good_work, mending, turn, write, wrong_work
+from tests.support.repos import commit_file, git
 from tests.support.waiting import wait_until
 
 AS_ROOT = os.geteuid() == 0
@@ -301,19 +302,27 @@ def test_a_locked_forge_database_only_delays(fleet_world: FleetWorld) -> None:
 # --- the worktree
 
 
-def test_a_worktree_that_was_deleted_by_hand_flags_its_pane(fleet_world: FleetWorld) -> None:
+def test_a_worktree_that_was_deleted_by_hand_flags_its_pane_and_its_lone_commits_are_kept(
+    fleet_world: FleetWorld,
+) -> None:
     step, go = gate(fleet_world)
     fleet_world.begin(turn(1, "first", {"wait": 600}), behind(step, good_work(2)), issues=2)
     fleet_world.wait_event("task_delivered", 2)
+    git(fleet_world.worktree(1), "checkout", "-q", "--detach")
+    lone = commit_file(fleet_world.worktree(1), "lone.txt", "lone\n")
     shutil.rmtree(fleet_world.worktree(1))
     wait_until(lambda: str(fleet_world.worktree(1)) in told(fleet_world), DEADLINE, "the flag")
+    assert "refs/taskmaestro/recovery/wt-1/" in told(fleet_world)
     go()
     fleet_world.wait_status(2, "approved", attention=None)
     fleet_world.turns.append(good_work(1))
     fleet_world.configure()
-    fleet_world.taskmaestro("up")
+    said = fleet_world.taskmaestro("up").stderr
     fleet_world.wait_status(1, "working")
     assert fleet_world.worktree(1).is_dir()
+    ref = fleet_world.git("for-each-ref", "--format=%(refname)", "refs/taskmaestro/recovery/wt-1").strip()
+    assert f"git branch NAME {ref}" in said
+    assert fleet_world.git("rev-parse", ref).strip() == lone
 
 
 # --- RESULT.json

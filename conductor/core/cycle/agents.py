@@ -166,8 +166,9 @@ def _worktree_lost(pane: Pane, event: EffectFailed, _policy: CyclePolicy) -> Out
     return want_person(
         pane,
         AttentionReason.PANE_DEAD,
-        f"Pane {pane.index}: {event.reason} What was committed is on the branch {pane.branch};"
-        " `taskmaestro up` makes the worktree again and gives the open task again.",
+        f"Pane {pane.index}: {event.reason} `taskmaestro up` makes the worktree again on the branch {pane.branch}"
+        " and gives the open task again; commits that are on no branch it first keeps under"
+        f" refs/taskmaestro/recovery/wt-{pane.index}/. What was not committed is lost.",
         event.at,
     )
 
