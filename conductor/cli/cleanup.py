@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,12 +16,20 @@ from conductor.cli.output import answer, note
 from conductor.cli.stop import stop_conductor
 from conductor.journal import holder
 from conductor.layout import Layout
-from conductor.ports import AgentKind, Panes, Worktrees
-from schemas.errors import BadInput, NotSo
+from conductor.ports import AgentKind, Panes
+from schemas.config import Config
+from schemas.errors import BadInput, NotSo, StillPending
 from schemas.events import PaneRemoved
 from schemas.text import clean
 
+if TYPE_CHECKING:
+    from conductor.git.worktrees import GitWorktrees
+
 _TAKEN_WAIT = 10.0
+_LOCK_WAIT = 120.0
+"""Seconds for another clean-up to end."""
+_TOLD = 20
+"""At most so many refs of dropped commits are named one by one."""
 
 
 @click.command(
@@ -33,45 +43,103 @@ def command(only: tuple[int, ...], force: bool, as_json: bool) -> None:
 
     Without --force it refuses, and lists why, where uncommitted, untracked, precious ignored or unpushed work would be
     lost. With --force everything is first kept under a recovery ref, and the way back is printed. Work that was
-    merged, also by squash, counts as saved.
+    merged, also by squash, counts as saved. Commits that no branch holds (amended, reset, detached) get recovery refs
+    in any case, which are printed.
     """
     from conductor.git.worktrees import GitWorktrees
-    from conductor.loop.adapters import panes_of
-    from conductor.loop.bring_up import worktree_indexes
-    from conductor.panes.agents import agent_kinds
 
     context = find_context()
     layout, config = Layout(context.root), context.config
     worktrees = GitWorktrees(layout.root, config)
-    there = worktree_indexes(layout.home)
-    unknown = sorted(set(only) - set(there))
+    asked = _existing(layout, worktrees)
+    unknown = sorted(set(only) - set(asked))
     if unknown:
-        raise BadInput(f"pane {unknown[0]} has no worktree", f"There are: {', '.join(map(str, there)) or 'none'}.")
-    chosen = sorted(set(only)) or there
-    if not force:
-        _refuse_at_risk(worktrees, chosen)
-    panes = panes_of(layout, config)
-    if set(chosen) == set(there):
-        stop_conductor(layout)
-    removed: dict[str, str | None] = {}
-    for index in chosen:
-        _end_pane(layout, panes, agent_kinds(config), index)
-        removed[str(index)] = worktrees.remove(index, force=force)
-        layout.pane_file(index).unlink(missing_ok=True)
-    if set(chosen) == set(there):
-        _end_session(panes)
-    panes.close()
+        raise BadInput(f"pane {unknown[0]} has no worktree", f"There are: {', '.join(map(str, asked)) or 'none'}.")
+    with _alone(layout):
+        there = _existing(layout, worktrees)  # another clean-up may have come first
+        chosen = [index for index in there if not only or index in only]
+        # Without --pane the session and the conductor go too, also where no worktree is left.
+        removed, kept = _remove(layout, config, worktrees, chosen, force, chosen == there and not (only and not chosen))
     for name, ref in removed.items():
         if ref is not None:
             note(f"pane {name}: kept under {ref}; get it back with `git worktree add ../rescued-{name} {ref}`")
+    for name, refs in kept.items():
+        _tell_dropped(name, refs)
     answer(
-        {"removed": removed},
+        {"removed": removed, "dropped": kept},
         as_json=as_json,
         text=f"Removed {len(removed)} worktree(s)." if removed else "Nothing to remove.",
     )
 
 
-def _refuse_at_risk(worktrees: Worktrees, chosen: list[int]) -> None:
+def _existing(layout: Layout, worktrees: GitWorktrees) -> list[int]:
+    """Panes of which something is there: a folder, git's record of one that was deleted by hand, or a state."""
+    from conductor.loop.bring_up import known_panes, worktree_indexes
+
+    return sorted({*worktree_indexes(layout.home), *worktrees.recorded(), *known_panes(layout)})
+
+
+@contextmanager
+def _alone(layout: Layout) -> Iterator[None]:
+    """One clean-up at a time."""
+    import filelock
+
+    layout.state.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(layout.state / "cleanup.lock", timeout=_LOCK_WAIT)
+    try:
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise StillPending(
+            "another clean-up of this repository is running", "Wait for it to end; nothing was changed."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _remove(
+    layout: Layout, config: Config, worktrees: GitWorktrees, chosen: list[int], force: bool, everything: bool
+) -> tuple[dict[str, str | None], dict[str, list[str]]]:
+    """Remove these; what can refuse is asked before anything is changed. Answers the recovery ref of each, and the
+    refs of commits that no branch held.
+    """
+    from conductor.loop.adapters import panes_of
+    from conductor.panes.agents import agent_kinds
+
+    panes, kinds = panes_of(layout, config), agent_kinds(config)
+    panes.all()
+    if not force:
+        _refuse_at_risk(worktrees, chosen)
+    for index in chosen:
+        worktrees.check_removal(index, force=force)
+    if everything:
+        stop_conductor(layout)
+    removed: dict[str, str | None] = {}
+    kept: dict[str, list[str]] = {}
+    for index in chosen:
+        before = {*worktrees.recovery_refs(index)}
+        _end_pane(layout, panes, kinds, index)
+        ref = removed[str(index)] = worktrees.remove(index, force=force)
+        layout.pane_file(index).unlink(missing_ok=True)
+        new = [name for name in worktrees.recovery_refs(index) if name not in before and name != ref]
+        if new:
+            kept[str(index)] = new
+    if everything:
+        _end_session(panes)
+    panes.close()
+    return removed, kept
+
+
+def _tell_dropped(name: str, refs: list[str]) -> None:
+    for ref in refs[:_TOLD]:
+        note(f"pane {name}: a commit that no branch held is kept under {ref}; get it back with `git branch NAME {ref}`")
+    if len(refs) > _TOLD:
+        pattern = f"{refs[0].rpartition('/')[0]}/"
+        note(f"pane {name}: {len(refs) - _TOLD} more are kept; list them with `git for-each-ref {pattern}`")
+
+
+def _refuse_at_risk(worktrees: GitWorktrees, chosen: list[int]) -> None:
     lines = []
     for index in chosen:
         risk = worktrees.at_risk(index)

@@ -36,8 +36,7 @@ def keep_all(repository: Repository, index: int, dirt: Dirt, scratch: Path) -> s
     Raises ``NotSo`` where something cannot be kept (a nested repository, an unreadable file, one that changes
     meanwhile); then nothing was removed and the worktree is as it was.
     """
-    if dirt.kept_out:
-        raise _cannot(dirt, list(dirt.kept_out))
+    refuse_what_cannot_be_kept(dirt)
     rows = _store(repository, dirt)
     head = repository.git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", folder=dirt.folder).text.strip()
     index_tree = _index_tree(repository, dirt, scratch)
@@ -53,6 +52,12 @@ def keep_all(repository: Repository, index: int, dirt: Dirt, scratch: Path) -> s
     if repository.git.commit(ref) != commit:
         raise NotSo(f"{ref} was written and is not there", "Look at the repository's disk; nothing was removed.")
     return ref
+
+
+def refuse_what_cannot_be_kept(dirt: Dirt) -> None:
+    """Raises ``NotSo`` where something in the worktree is known to fit into no commit."""
+    if dirt.kept_out:
+        raise _cannot(dirt, list(dirt.kept_out))
 
 
 def _cannot(dirt: Dirt, reasons: list[str]) -> Fault:

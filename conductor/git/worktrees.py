@@ -180,13 +180,8 @@ class GitWorktrees:
 
     def all(self) -> list[Worktree]:
         """The workers' worktrees, by index."""
-        found = []
-        for entry in self.repository.entries():
-            match = _OURS.fullmatch(entry.path.name)
-            ours = match and os.path.realpath(entry.path) == str(self.path_of(int(match[1])))
-            if match and ours and places.usable(self.repository, entry):
-                found.append(_worktree(int(match[1]), entry))
-        return sorted(found, key=lambda worktree: worktree.index)
+        usable = ((index, entry) for index, entry in self._recorded() if places.usable(self.repository, entry))
+        return sorted((_worktree(index, entry) for index, entry in usable), key=lambda worktree: worktree.index)
 
     def notes(self, index: int) -> tuple[str, ...]:
         """What a worker should know of a new worktree: submodules without content, LFS files as pointers."""
@@ -291,7 +286,7 @@ class GitWorktrees:
         """
         path = self.path_of(index)
         with self._alone(index):
-            note = places.state_folder(self.repository) / f"removing-wt-{index}.json"
+            note = self._plan_note(index)
             plan = _read_plan(note)
             entry = self._entry(index, leftover=plan.get("folder") if plan else None)
             if entry is not None:
@@ -305,6 +300,27 @@ class GitWorktrees:
             self._drop_branch(plan.get("branch"), plan.get("tip"))
             note.unlink(missing_ok=True)
             return plan.get("ref")
+
+    def check_removal(self, index: int, *, force: bool) -> None:
+        """Raises what ``remove`` would refuse with beside the work at risk, and changes nothing."""
+        entry = self._entry(index, leftover=(_read_plan(self._plan_note(index)) or {}).get("folder"))
+        if entry is not None and entry.held:
+            raise places.locked(entry)
+        if entry is not None and force and (dirt := self._look(entry)):
+            recovery.refuse_what_cannot_be_kept(dirt)
+
+    def recorded(self) -> list[int]:
+        """The workers' worktrees that git has a record of, also such as were deleted by hand, by index."""
+        return sorted(index for index, _ in self._recorded())
+
+    def _recorded(self) -> Iterator[tuple[int, Entry]]:
+        for entry in self.repository.entries():
+            match = _OURS.fullmatch(entry.path.name)
+            if match and os.path.realpath(entry.path) == str(self.path_of(int(match[1]))):
+                yield int(match[1]), entry
+
+    def _plan_note(self, index: int) -> Path:
+        return places.state_folder(self.repository) / f"removing-wt-{index}.json"
 
     def _prepare(self, index: int, entry: Entry, force: bool) -> dict[str, str | None]:
         if entry.held:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 from conductor.forge.local.forge import LocalForge
 from conductor.lock import holder
 from conductor.panes.tmux import session_name
 from schemas.config import LocalForgeConfig
 from tests.support.fleet import DEADLINE, FleetWorld, good_work, turn
+from tests.support.repos import commit_file, git
 from tests.support.waiting import wait_until
 
 
@@ -111,3 +114,59 @@ def test_stop_with_panes_ends_everything_and_up_brings_it_back(fleet_world: Flee
     fleet_world.taskmaestro("up")
     fleet_world.wait_status(1, "approved")
     assert fleet_world.turns_done(1) == 2
+
+
+def two_idle(world: FleetWorld) -> None:
+    world.begin(turn(1, "first", {"wait": 600}), turn(2, "first", {"wait": 600}), issues=2)
+    world.wait_event("task_delivered", 2)
+
+
+def test_a_cleanup_that_fails_changes_nothing(fleet_world: FleetWorld) -> None:
+    two_idle(fleet_world)
+    held = holder(fleet_world.layout.lock)
+    without = fleet_world.folder / "without-tmux"
+    without.mkdir()
+    (without / "git").symlink_to(str(shutil.which("git")))
+    (without / "env").symlink_to(str(shutil.which("env")))
+    usual = fleet_world.environment.get("PATH")
+    fleet_world.environment["PATH"] = str(without)
+    refused = fleet_world.taskmaestro("cleanup", code=3).stderr
+    fleet_world.environment.pop("PATH")
+    fleet_world.environment.update({"PATH": usual} if usual else {})
+    assert "tmux" in refused
+    fleet_world.git("init", "-q", str(fleet_world.worktree(2) / "nested"))  # no commit can keep it
+    assert "nested" in fleet_world.taskmaestro("cleanup", "--force", code=1).stderr
+    fleet_world.git("worktree", "lock", str(fleet_world.worktree(1)))
+    assert "is locked" in fleet_world.taskmaestro("cleanup", "--pane", "1", code=1).stderr
+    assert holder(fleet_world.layout.lock) == held
+    assert "pane_removed" not in fleet_world.layout.journal.read_text()
+    assert set(fleet_world.status()) == {1, 2}
+
+
+def test_commits_that_no_branch_holds_are_kept_and_a_deleted_worktree_can_be_cleaned_up(
+    fleet_world: FleetWorld,
+) -> None:
+    two_idle(fleet_world)
+    dropped = []
+    for index in (1, 2):
+        dropped.append(commit_file(fleet_world.worktree(index), "lone.txt", f"{index}\n"))
+        git(fleet_world.worktree(index), "reset", "-q", "--hard", "HEAD~1")
+    shutil.rmtree(fleet_world.worktree(2))
+    done = [fleet_world.taskmaestro("cleanup", "--pane", str(index), "--json") for index in (2, 1)]
+    for said, index in zip(done, (2, 1), strict=True):
+        (ref,) = json.loads(said.stdout)["dropped"][str(index)]
+        assert fleet_world.git("rev-parse", ref).strip() == dropped[index - 1]
+        assert f"git branch NAME {ref}" in said.stderr
+    assert not list(fleet_world.layout.panes.glob("*.json"))
+
+
+def test_the_second_of_two_cleanups_says_that_there_is_nothing_to_remove(fleet_world: FleetWorld) -> None:
+    two_idle(fleet_world)
+    with ThreadPoolExecutor() as both:
+        calls = [both.submit(fleet_world.taskmaestro, "cleanup", "--pane", "1", code=None) for _ in range(2)]
+        said = sorted(
+            (call.result().stdout + call.result().stderr for call in calls), key=lambda text: "Removed" in text
+        )
+    assert "Removed 1 worktree(s)." in said[1]
+    # The later one may also have begun when all was over.
+    assert "Nothing to remove." in said[0] or "pane 1 has no worktree" in said[0]
