@@ -86,9 +86,30 @@ def test_a_daemon_that_ignores_sigterm_is_ended_at_a_time_out(tmp_path: Path) ->
     assert gone(tmp_path / "pid")
 
 
-def test_a_daemon_left_at_a_normal_end_does_not_hold_us_up(tmp_path: Path) -> None:
+def test_a_daemon_left_at_a_normal_end_is_ended_and_does_not_hold_us_up(tmp_path: Path) -> None:
     code = DAEMON + "while not os.path.exists('pid'): time.sleep(0.01)\nprint('done', flush=True)"
     outcome = python(code, tmp_path, timeout=30)
+    assert (outcome.returncode, outcome.output) == (0, "done\n")
+    assert outcome.seconds < 10
+    assert gone(tmp_path / "pid")
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_background_children_and_daemons_are_ended_when_the_command_has_ended(tmp_path: Path, code: int) -> None:
+    wait = "while ! test -s one || ! test -s two; do sleep 0.01; done"
+    script = (
+        "(setsid sh -c 'echo $$ >one; exec sleep 777' >/dev/null 2>&1 &)\n"
+        f"sh -c 'echo $$ >two; exec sleep 776' >/dev/null 2>&1 &\n{wait}\nexit {code}"
+    )
+    outcome = run(["sh", "-c", script], cwd=tmp_path, timeout=30)
+    assert outcome.returncode == code
+    assert gone(tmp_path / "one")
+    assert gone(tmp_path / "two")
+
+
+def test_what_may_stay_stays_and_does_not_hold_us_up(tmp_path: Path) -> None:
+    code = DAEMON + "while not os.path.exists('pid'): time.sleep(0.01)\nprint('done', flush=True)"
+    outcome = run([sys.executable, "-c", code], cwd=tmp_path, timeout=30, leave=True)
     try:
         assert (outcome.returncode, outcome.output) == (0, "done\n")
         assert outcome.seconds < 5

@@ -153,7 +153,14 @@ class Agent:
     def _command(self, argv: list[str], *, input: str | None = None, timeout: float = COMMAND_TIMEOUT) -> Outcome:
         from worker.tools.process import run  # not needed to start
 
-        outcome = run(argv, cwd=self.folder, timeout=timeout, input=input, cancelled=lambda: self.terminal.ended)
+        outcome = run(
+            argv,
+            cwd=self.folder,
+            timeout=timeout,
+            input=input,
+            cancelled=lambda: self.terminal.ended,
+            leave=True,  # an agent's shell leaves its background jobs alone, too
+        )
         if outcome.cancelled:
             self.terminal.pause(0)  # raises for the signal
         return outcome

@@ -66,7 +66,8 @@ def git(
     lines.
     """
     command = ["git", "-c", "core.quotepath=off", *args]
-    outcome = run(command, cwd=cwd, timeout=timeout, env=_environment(hooks), input=input, merge=False)
+    # git's own daemons (a credential cache, housekeeping) go on.
+    outcome = run(command, cwd=cwd, timeout=timeout, env=_environment(hooks), input=input, merge=False, leave=True)
     if check and not outcome.ok:
         shown = one_line(" ".join(args), 120)
         text = f"git {shown} in {cwd}: {outcome.ending()}\n{outcome.tail(8)}".rstrip()

@@ -1,12 +1,12 @@
 """Run one program to its end: bounded in time and memory, and gone with all it started when it is not
 wanted any more.
 
-How everything is found at a time-out: the program leads a session of its own, and its environment carries
-a random mark (``TASKMAESTRO_RUN``) that every descendant inherits, daemons too, which are otherwise
-nobody's children. Making this process a subreaper instead would adopt every orphan of the whole
-conductor, tmux servers included, and a supervising helper would add a process start to every git call. So
-three nets are cast, over ``/proc``: descendants by parent, members of the session, bearers of the mark.
-Only a daemon that left both and cleared its environment before the time-out gets away. Where there is no
+How everything is found, at a time-out and after a normal end: the program leads a session of its own, and
+its environment carries a random mark (``TASKMAESTRO_RUN``) that every descendant inherits, daemons too,
+which are otherwise nobody's children. Making this process a subreaper instead would adopt every orphan of
+the whole conductor, tmux servers included, and a supervising helper would add a process start to every git
+call. So three nets are cast, over ``/proc``: descendants by parent, members of the session, bearers of the
+mark. Only a daemon that left both and cleared its environment before that gets away. Where there is no
 ``/proc``, the process group is ended.
 """
 
@@ -118,13 +118,14 @@ def run(
     keep: int = KEEP,
     cancelled: Callable[[], bool] | None = None,
     merge: bool = True,
+    leave: bool = False,
 ) -> Outcome:
     """Run ``argv`` in ``cwd`` for at most ``timeout`` seconds and answer how it ended; no shell in between.
 
     ``env`` replaces the environment (default: ours). ``input`` goes to its stdin, which is empty
     otherwise. Of each stream the first and last ``keep / 2`` bytes are kept. ``merge`` puts stderr into
     ``output``. ``cancelled`` is asked ten times a second; once it says yes, the program is ended as at a
-    time-out. What a program leaves running after a normal end is left alone. Raises ``Unavailable`` where
+    time-out. What it leaves running after a normal end is ended too, unless ``leave``. Raises ``Unavailable`` where
     the program is not found or cannot be started.
     """
     command = [os.fspath(part) for part in argv]
@@ -137,7 +138,7 @@ def run(
     given[MARK] = f"{given[MARK]},{mark}" if given.get(MARK) else mark
     began = time.monotonic()
     program = _start(command, Path(cwd), given, input is not None, merge)
-    watch = _Watch(program, input, keep, mark, timeout, cancelled)
+    watch = _Watch(program, input, keep, mark, timeout, cancelled, leave)
     try:
         why = watch.until_end()
     except BaseException:
@@ -224,8 +225,10 @@ class _Watch:
         mark: str,
         timeout: float,
         cancelled: Callable[[], bool] | None,
+        leave: bool,
     ) -> None:
         self.program = program
+        self.leave = leave
         self.mark = mark
         self.deadline = time.monotonic() + timeout
         self.cancelled = cancelled
@@ -259,8 +262,9 @@ class _Watch:
         drained: float | None = None
         while True:
             now = time.monotonic()
-            ended = self.program.poll() is not None
+            ended = self._has_ended()
             if ended and drained is None:
+                now = time.monotonic()  # ending what it left behind may have taken a while
                 drained = now + DRAIN
                 self._forget_pidfd()
             if ended and (not self.streams or now >= (drained or now)):
@@ -272,6 +276,11 @@ class _Watch:
                 return why
             limit = drained if drained is not None else self.deadline
             self._step(max(0.0, min(_TICK, limit - now)))
+
+    def _has_ended(self) -> bool:
+        if self.program.returncode is None and not self.leave and _has_ended(self.program):
+            end_left_behind(self.program, self.mark)
+        return self.program.poll() is not None
 
     def _why_stop(self, now: float) -> str | None:
         if now >= self.deadline:
@@ -357,6 +366,25 @@ def end_everything(program: subprocess.Popen[bytes], mark: str) -> None:
         time.sleep(0.02)
     with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel; it is dead as soon as it wakes
         program.wait(timeout=GRACE)
+
+
+def _has_ended(program: subprocess.Popen[bytes]) -> bool:
+    """Whether our child has ended. It stays uncollected where that can be asked (Linux): its pid is still its own."""
+    if not hasattr(os, "waitid"):
+        return program.poll() is not None
+    try:
+        return os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # collected elsewhere
+        return program.poll() is not None
+
+
+def end_left_behind(program: subprocess.Popen[bytes], mark: str) -> None:
+    """End what a program that has ended, and is not collected yet, left running."""
+    if not _pids():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(program.pid, signal.SIGKILL)
+    elif any(_alive(*one) for one in _family(program.pid, mark)):
+        end_everything(program, mark)
 
 
 def _signal(program: subprocess.Popen[bytes], known: set[tuple[int, int]], number: signal.Signals) -> None:
