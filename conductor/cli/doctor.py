@@ -17,13 +17,14 @@ from conductor.cli.output import answer, read_options
 from conductor.layout import Layout
 from schemas.errors import Fault, Unavailable
 from schemas.text import one_line
+from worker.tools.git import MERGING, OLDEST
 from worker.tools.process import run
 
 if TYPE_CHECKING:
     from conductor.ports import AgentKind
     from schemas.config import Config
 
-TMUX, GIT, PYTHON = (3, 2), (2, 31), (3, 11)
+TMUX, PYTHON = (3, 2), (3, 11)
 LOW_DISK, NO_DISK = 1024**3, 100 * 1024**2
 LEAST_WATCHES, LEAST_INSTANCES = 8192, 64
 _IDENTITY = {"user.name": "Your Name", "user.email": "you@example.com"}
@@ -74,7 +75,7 @@ def all_checks(cwd: Path) -> Iterator[Check]:
     """Every check, in the order of its use: programs, repository, configuration, machine."""
     yield _python()
     yield _program("tmux", ["-V"], TMUX)
-    git = _program("git", ["--version"], GIT)
+    git = _git()
     yield git
     yield _own_command()
     try:
@@ -83,7 +84,7 @@ def all_checks(cwd: Path) -> Iterator[Check]:
         yield Check("repository", "missing", fault.what, "git init && git add . && git commit -m 'First commit'")
         yield from _machine(cwd)
         return
-    if git.state == "ok":
+    if git.state != "missing":
         yield _repository(context)
         yield _identity(context.root)
     yield from _configured(context)
@@ -123,6 +124,16 @@ def _program(name: str, arguments: list[str], oldest: tuple[int, int]) -> Check:
     if (int(found[1]), int(found[2])) < oldest:
         return Check(name, "missing", f"{said}; {needed} or newer is needed", install_command(name))
     return Check(name, "ok", said)
+
+
+def _git() -> Check:
+    """Too old for the embedded forge's merges alone is a warning."""
+    check = _program("git", ["--version"], OLDEST)
+    found = re.search(r"(\d+)\.(\d+)", check.text)
+    if check.state != "ok" or found is None or (int(found[1]), int(found[2])) >= MERGING:
+        return check
+    text = f"{check.text}; `pr merge` of the embedded forge needs {'.'.join(map(str, MERGING))} or newer"
+    return Check("git", "warn", text, install_command("git"))
 
 
 def _own_command() -> Check:

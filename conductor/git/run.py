@@ -18,6 +18,7 @@ from time import monotonic, sleep
 
 from schemas.errors import Fault, NotSo, Unavailable
 from schemas.text import clean, one_line
+from worker.tools.git import INSTALL
 
 QUICK = 60.0
 """Seconds for a command that only touches this machine."""
@@ -139,7 +140,7 @@ class Git:
         try:
             import git
         except ImportError as error:  # GitPython answers so where there is no git program
-            raise Unavailable("git was not found on PATH", "Install git 2.31 or newer.") from error
+            raise Unavailable("git was not found on PATH", INSTALL) from error
         try:
             started = git.Git(str(where)).execute(
                 command,
@@ -151,7 +152,7 @@ class Git:
                 start_new_session=True,
             )
         except git.GitCommandNotFound as error:
-            raise Unavailable("git was not found on PATH", "Install git 2.31 or newer.") from error
+            raise Unavailable("git was not found on PATH", INSTALL) from error
         process = started.proc
         if process is None:
             raise Unavailable(f"git did not start in {where}", "Look for limits on processes, and try again.")

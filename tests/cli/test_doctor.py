@@ -109,6 +109,21 @@ def test_the_age_of_tmux_is_looked_at(repository: Path, programs: Path, said: st
     assert checks(repository)["tmux"].state == state
 
 
+@pytest.mark.parametrize(
+    ("version", "state"), [("2.30.9", "missing"), ("2.31.0", "warn"), ("2.37.7", "warn"), ("2.38.0", "ok")]
+)
+def test_the_age_of_git_is_looked_at_and_that_of_merges_warns(
+    repository: Path, programs: Path, version: str, state: str
+) -> None:
+    real = (programs / "git").resolve()
+    (programs / "git").unlink()
+    program(programs, "git", f'test "$1" != --version || {{ echo git version {version}; exit; }}\nexec {real} "$@"')
+    found = checks(repository)
+    assert found["git"].state == state
+    assert ("2.38 or newer" in found["git"].text) == (state == "warn")
+    assert ("repository" in found) == (state != "missing")
+
+
 def test_no_repository_and_no_commit_are_told_with_the_command(tmp_path: Path, programs: Path) -> None:
     bare = tmp_path / "bare"
     bare.mkdir()

@@ -21,6 +21,11 @@ from worker.tools.exclude import ensure_excluded_in
 from worker.tools.files import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 from worker.tools.process import Outcome, run
 
+OLDEST = (2, 31)
+"""The oldest git that works (rev-parse --path-format, and what worktree list tells of locks)."""
+MERGING = (2, 38)
+"""The oldest one by which the embedded forge merges (merge-tree --write-tree); all else works without it."""
+INSTALL = f"Install git {'.'.join(map(str, OLDEST))} or newer."
 TIMEOUT = 60.0
 NETWORK_TIMEOUT = 180.0
 HOOKS_TIMEOUT = 900.0

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from schemas.errors import Unavailable
 from schemas.text import one_line
+from worker.tools.git import INSTALL, MERGING
 
 # What git itself sets while it runs hooks: it would lead our calls to another repository.
 _INHERITED = (
@@ -87,7 +88,7 @@ def git(
         )
     except FileNotFoundError as error:
         if repo.is_dir():
-            raise Unavailable("git was not found on PATH", "Install git 2.38 or newer.") from error
+            raise Unavailable("git was not found on PATH", INSTALL) from error
         raise Unavailable(f"the folder is missing: {repo}", "Put it back and run it again.") from error
     except OSError as error:
         raise Unavailable(
@@ -128,8 +129,8 @@ def merged_tree(repo: Path, base: str, head: str) -> str | None:
         return None
     if done.code == 129 or "usage:" in done.err or "Not a valid object name --write-tree" in done.err:
         raise MergeUnsupported(
-            "this git cannot merge without a checkout",
-            "Install git 2.38 or newer, or merge by hand and push.",
+            "this git is too old to merge in the embedded forge",
+            f"Install git {'.'.join(map(str, MERGING))} or newer, or merge by hand and push.",
         )
     raise Unavailable(f"git merge-tree failed in {repo}: {one_line(done.err, 400)}", "See `git fsck` there.")
 
