@@ -105,6 +105,15 @@ class Report(PaneEffect):
     head: str | None = None
 
 
+class CheckHistory(PaneEffect):
+    """Look whether somebody else's commits fell out of the branch between any of these heads and the new one."""
+
+    kind: Literal["check_history"] = "check_history"
+    old_heads: tuple[str, ...]
+    head: str
+    base: str
+
+
 class KeepBackup(PaneEffect):
     """Keep a head under ``refs/taskmaestro/backup/``."""
 
@@ -130,6 +139,7 @@ Effect = Annotated[
     | StartAgent
     | TakeBackTask
     | Report
+    | CheckHistory
     | KeepBackup
     | QuarantineResult,
     Field(discriminator="kind"),

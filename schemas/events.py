@@ -195,6 +195,29 @@ class TaskStranded(Happened):
     screen: str = ""
 
 
+class LostCommits(Frozen):
+    """Commits of somebody else that ``old`` had and the new head does not; one line for a person each."""
+
+    old: str
+    lines: tuple[str, ...]
+
+
+class HistoryChecked(Happened):
+    """What fell out of the branch when it came to ``head``. Empty where nothing of somebody else did."""
+
+    kind: Literal["history_checked"] = "history_checked"
+    head: str
+    lost: tuple[LostCommits, ...] = ()
+
+
+class CiLost(Happened):
+    """An approval was about to be posted, and CI of ``head`` was not green any more."""
+
+    kind: Literal["ci_lost"] = "ci_lost"
+    head: str
+    state: CheckState
+
+
 class HeadMoved(Happened):
     """The pull request has another head now (read from the remote)."""
 
@@ -285,6 +308,8 @@ Event = Annotated[
     | TaskDelivered
     | TaskQueued
     | TaskStranded
+    | HistoryChecked
+    | CiLost
     | HeadMoved
     | PrMerged
     | PrClosed

@@ -119,6 +119,10 @@ class Pane(Frozen):
     hygiene: tuple[Finding, ...] = ()
     green_head: str | None = None
     approved_head: str | None = None
+    seen_heads: tuple[str, ...] = ()
+    """Heads that the branch had since the one on record, while its worker was at work."""
+    notices: int = 0
+    """Notices in a row, without a claim that held."""
     ci_returns: int = 0
     extra_cycles: int = 0
     extra_ci_returns: int = 0

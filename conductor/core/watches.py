@@ -26,22 +26,23 @@ class CiWatch:
 
 @dataclass(frozen=True)
 class PrWatch:
-    """A pull request whose merge or closing matters, and where ``moves`` is set also its head."""
+    """A pull request whose head, merge or closing matters."""
 
     pane: int
     pr_number: int
     head: str | None
-    moves: bool
+    seen: tuple[str, ...] = ()
+    """Heads that are known already; only another one is an event."""
 
 
 def ci_watches(fleet: Fleet) -> tuple[CiWatch, ...]:
-    """The gates that wait for a verdict, and returned ones whose head may turn green by itself."""
+    """The gates of heads under review (CI may be run again meanwhile), and returned ones that may turn green."""
     found = []
     for pane in fleet.panes.values():
         gate = pane.gate
         if gate is None or pane.pr_number is None or gate.timed_out:
             continue
-        undecided = pane.status is Status.REVIEWING and pane.review is None and pane.green_head != gate.head
+        undecided = pane.status is Status.REVIEWING
         returned = gate.returned and pane.status in (Status.WORKING, Status.REVIEW_PENDING)
         if undecided or returned:
             deadline = None if returned else gate.opened_at + timedelta(seconds=fleet.policy.ci_budget)
@@ -52,7 +53,12 @@ def ci_watches(fleet: Fleet) -> tuple[CiWatch, ...]:
 def pr_watches(fleet: Fleet) -> tuple[PrWatch, ...]:
     """Every live pull request of a worker."""
     return tuple(
-        PrWatch(pane.index, pane.pr_number, pane.head, pane.status in _HEAD_MATTERS)
+        PrWatch(
+            pane.index,
+            pane.pr_number,
+            pane.head,
+            seen=() if pane.status in _HEAD_MATTERS else pane.seen_heads,
+        )
         for pane in fleet.panes.values()
         if pane.role is Role.WORKER
         and pane.pr_number is not None

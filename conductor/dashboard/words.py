@@ -64,6 +64,10 @@ def _details(event: ev.Event) -> str:
             return event.reason
         case ev.ForgeBack() | ev.PrMerged() | ev.PrClosed() | ev.LimitOver():
             return ""
+        case ev.HistoryChecked():
+            return f"at {short(event.head)}" + "".join(f"; lost: {line}" for one in event.lost for line in one.lines)
+        case ev.CiLost():
+            return f"{event.state} at {short(event.head)}"
         case ev.HeadMoved():
             return short(event.head)
         case ev.TaskDelivered():
@@ -140,6 +144,8 @@ def _effect_words(effect: fx.Effect) -> str:
             return f"take back task {effect.task_id}"
         case fx.Report():
             return f"tell the user: {effect.message}"
+        case fx.CheckHistory():
+            return f"look whether commits of others fell out at {short(effect.head)}"
         case fx.KeepBackup():
             return f"keep {short(effect.head)} as refs/taskmaestro/backup/{effect.name}"
         case fx.QuarantineResult():

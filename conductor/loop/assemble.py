@@ -17,7 +17,7 @@ from conductor.review.runner import StepsReviewer
 from schemas.config import Config
 from schemas.effects import InspectPr
 from schemas.errors import Unavailable
-from schemas.events import PrFacts
+from schemas.events import History, PrFacts
 from worker.tools.git import git
 
 _EMAIL = re.compile(r"<([^<>]+)>")
@@ -28,13 +28,15 @@ def outside_of(layout: Layout, config: Config) -> Outside:
     receipts = Receipts(layout.receipts)
     forge = open_forge(config, layout.root)
     worktrees = worktrees_of(layout, config, forge)
+    inspector = _Inspector(layout, forge, worktrees)
     return Outside(
         forge=forge,
         worktrees=worktrees,
         panes=panes_of(layout, config),
         kinds=agent_kinds(config),
         reviewer=StepsReviewer(worktrees, forge, config, layout.root),
-        inspect=_Inspector(layout, forge, worktrees),
+        inspect=inspector,
+        history=inspector.history,
         received=lambda index, message: receipts.find(index, message) is not None,
         notifiers=_notifiers(),
     )
@@ -61,6 +63,10 @@ class _Inspector:
             review_id=effect.review_id,
             mine=self._identities(effect.pane) if compared else (),
         )
+
+    def history(self, index: int, old: str, new: str, base: str) -> History:
+        """How the pane's branch moved between two heads."""
+        return self._worktrees.history(old, new, base, mine=self._identities(index))
 
     def _identities(self, index: int) -> tuple[str, ...]:
         """The e-mail addresses under which the worker and the conductor commit, from configuration and environment."""

@@ -31,6 +31,7 @@ from schemas.effects import InspectPr
 from schemas.errors import BadInput, Fault
 from schemas.events import (
     EffectFailed,
+    History,
     PaneBound,
     PaneRemoved,
     PolicySet,
@@ -53,6 +54,8 @@ class Outside:
     kinds: Mapping[str, AgentKind]
     reviewer: Reviewer
     inspect: Inspect
+    history: Callable[[int, str, str, str], History]
+    """How a pane's branch moved: (pane, old head, new head, base)."""
     received: Callable[[int, str], bool]
     """Whether the pane with this index recorded a receipt for this message."""
     notifiers: Sequence[Notifier] = ()
@@ -112,6 +115,8 @@ class Conductor:
             deliverer=deliverer,
             reviewer=self.reviewer,
             inspect=outside.inspect,
+            history=outside.history,
+            allow_no_checks=config.ci.allow_no_checks,
             lagging=_lagging,
             notifiers=outside.notifiers,
             say=self.listeners.said,

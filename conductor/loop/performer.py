@@ -20,6 +20,7 @@ from conductor.loop.outcome import Done, Failed, Outcome, Retry
 from conductor.loop.watch_results import RESULT, stamp_of
 from conductor.ports import Cancelled, Forge, HeadMovedError, Notifier, Reviewer, ReviewRequest, Worktrees
 from schemas.effects import (
+    CheckHistory,
     Effect,
     InspectPr,
     KeepBackup,
@@ -34,17 +35,22 @@ from schemas.effects import (
 )
 from schemas.errors import BadInput, Fault, Unavailable
 from schemas.events import (
+    CiLost,
     EffectFailed,
     ForgeFailed,
     HeadMoved,
+    History,
+    HistoryChecked,
+    LostCommits,
     PrFacts,
     PrInspected,
     ReviewFailed,
     ReviewFinished,
     ReviewPosted,
 )
+from schemas.forge import CheckState
 from schemas.result import MAX_BYTES, parse_result
-from schemas.review import Review
+from schemas.review import Review, Verdict
 from schemas.text import one_line
 from worker.tools.files import read_regular, replace_file
 
@@ -52,7 +58,7 @@ LAG_BUDGET = 300.0
 _BACKOFF = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 _NOISY_AFTER = 2
 _GIVE_UP_AFTER = 5
-_ASK_FORGE = (InspectPr, RunReview, PostReview)
+_ASK_FORGE = (CheckHistory, InspectPr, RunReview, PostReview)
 
 Inspect = Callable[[InspectPr], PrFacts]
 
@@ -77,6 +83,8 @@ class Performer:
         deliverer: Deliverer,
         reviewer: Reviewer,
         inspect: Inspect,
+        history: Callable[[int, str, str, str], History],
+        allow_no_checks: bool = False,
         lagging: Callable[[InspectPr, PrFacts], bool],
         notifiers: Sequence[Notifier] = (),
         say: Callable[[str], None] = lambda _text: None,
@@ -87,6 +95,8 @@ class Performer:
         self.deliverer = deliverer
         self.reviewer = reviewer
         self.inspect = inspect
+        self.history = history
+        self.allow_no_checks = allow_no_checks
         self.lagging = lagging
         self.notifiers = notifiers
         self.say = say
@@ -131,6 +141,8 @@ class Performer:
                 return self.deliverer.take_back(effect)
             case Report():
                 return self._report(effect)
+            case CheckHistory():
+                return self._check_history(effect)
             case KeepBackup():
                 return Done(detail=self.worktrees.keep(effect.head, effect.name))
             case QuarantineResult():
@@ -186,7 +198,24 @@ class Performer:
             raise Unavailable(f"the forge does not know #{number} any more", "It is asked again.")
         return self.worktrees.remote_head(pulls[0].head_branch) or pulls[0].head
 
+    def _check_history(self, effect: CheckHistory) -> Outcome:
+        found = ((old, self.history(effect.pane, old, effect.head, effect.base)) for old in effect.old_heads)
+        lost = tuple(LostCommits(old=old, lines=one.foreign_lost) for old, one in found if one.foreign_lost)
+        return Done(HistoryChecked(pane=effect.pane, at=_now(), head=effect.head, lost=lost))
+
+    def _still_green(self, effect: PostReview) -> CheckState | None:
+        """The state of CI where it is not green any more, None where it is."""
+        checks = self.forge.checks([effect.pr_number]).get(effect.pr_number)
+        if checks is None or checks.head != effect.head or checks.state is CheckState.PASSED:
+            return None
+        return None if checks.state is CheckState.NONE and self.allow_no_checks else checks.state
+
     def _post(self, effect: PostReview) -> Outcome:
+        if effect.verdict is Verdict.APPROVE:
+            state = self._still_green(effect)
+            if state is not None:
+                lost = CiLost(pane=effect.pane, at=_now(), head=effect.head, state=state)
+                return Done(lost, f"not posted: CI is {state}")
         try:
             posted = self.forge.post_review(
                 effect.pr_number,

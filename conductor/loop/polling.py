@@ -113,7 +113,7 @@ class Poller:
     def _is_news(self, pull: PullRequest, gates: Sequence[CiWatch], pulls: Sequence[PrWatch]) -> bool:
         """The request has another head than the one that is known, and the remote has it too."""
         known = {gate.head for gate in gates if gate.pr_number == pull.number}
-        known |= {watch.head or "" for watch in pulls if watch.pr_number == pull.number and watch.moves}
+        known |= {watch.head or "" for watch in pulls if watch.pr_number == pull.number and pull.head not in watch.seen}
         return bool(known - {pull.head}) and self._remote_head(pull.head_branch) in (None, pull.head)
 
     def _failed(self, fleet: Fleet, fault: Fault) -> None:
@@ -138,7 +138,9 @@ class Poller:
             self._observe(PrMerged(pane=watch.pane, at=_now()))
         elif pull.state == "closed":
             self._observe(PrClosed(pane=watch.pane, at=_now()))
-        elif watch.head is not None and pull.head != watch.head and watch.moves and pull.number in heads:
+        elif (
+            watch.head is not None and pull.head != watch.head and pull.head not in watch.seen and pull.number in heads
+        ):
             self._observe(HeadMoved(pane=watch.pane, at=_now(), head=pull.head, base=pull.base))
 
     def _look_at_gate(self, gate: CiWatch, checks: Checks | None, heads: Mapping[int, str]) -> None:

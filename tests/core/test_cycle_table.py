@@ -13,13 +13,16 @@ from schemas.config import CyclePolicy
 from schemas.events import (
     AgentSeen,
     CiBudgetSpent,
+    CiLost,
     CiRead,
     EffectFailed,
     Event,
     ForgeBack,
     ForgeFailed,
     HeadMoved,
+    HistoryChecked,
     LimitOver,
+    LostCommits,
     PaneBound,
     PaneDied,
     PrClosed,
@@ -105,6 +108,7 @@ def _seen_busy(play: Play) -> None:
     play.say(AgentSeen(pane=1, at=play.now, state="busy"))
 
 
+LOST = LostCommits(old=B, lines=("b",))
 NOTHING: list[str] = []
 # rule -> how to get there, the event, the kinds of its effects in order
 EXAMPLES: dict[str, tuple[Last, Last, list[str]]] = {
@@ -138,7 +142,7 @@ EXAMPLES: dict[str, tuple[Last, Last, list[str]]] = {
     ),
     "claim holds": (_claimed, lambda p: p.inspected(), NOTHING),
     "CI of another gate": (Play.to_gate, lambda p: p.ci("passed", gate_id="other"), NOTHING),
-    "CI names another head": (Play.to_gate, lambda p: p.ci("passed", head=B), NOTHING),
+    "CI names another head": (Play.to_gate, lambda p: p.ci("passed", head=B), ["check_history"]),
     "CI passed": (Play.to_gate, lambda p: p.ci("passed"), ["run_review"]),
     "CI passed at the cap": (_reopened_at_cap, lambda p: p.ci("passed"), ["report"]),
     "CI failed": (Play.to_gate, lambda p: p.ci("failed"), ["send_task"]),
@@ -149,13 +153,21 @@ EXAMPLES: dict[str, tuple[Last, Last, list[str]]] = {
     "CI of returned work": (_red, lambda p: p.ci("pending"), NOTHING),
     "CI budget of another gate": (Play.to_gate, lambda p: p.ci_budget_spent(gate_id="other"), NOTHING),
     "CI budget spent": (Play.to_gate, lambda p: p.ci_budget_spent(), ["report"]),
-    "head moved": (Play.to_approved, lambda p: p.head_moves(B), ["report"]),
+    "head moved": (Play.to_approved, lambda p: p.head_moves(B), ["check_history", "report"]),
+    "another head seen": (Play.to_pending, lambda p: p.head_moves(B), ["keep_backup"]),
+    "commits of others lost": (
+        Play.to_approved,
+        _say(HistoryChecked, head=A, lost=(LostCommits(old=B, lines=("b by somebody",)),)),
+        ["keep_backup", "report"],
+    ),
+    "CI lost before the approval was posted": (Play.to_approved, _say(CiLost, head=A, state="failed"), ["report"]),
+    "given up at work": (Play.task, lambda p: p.decides("abandon"), ["report"]),
     "merge known": (_merged, _say(PrMerged), NOTHING),
     "approved and merged": (Play.to_approved, _say(PrMerged), ["report"]),
     "merged": (Play.to_review, _say(PrMerged), ["report"]),
     "closed": (Play.to_review, _say(PrClosed), ["report"]),
     "verdict of another review": (Play.to_gate, lambda p: p.reviewed(), NOTHING),
-    "head moved during the review": (Play.to_review, lambda p: p.reviewed(head_now=B), NOTHING),
+    "head moved during the review": (Play.to_review, lambda p: p.reviewed(head_now=B), ["check_history"]),
     "review approves": (Play.to_review, lambda p: p.reviewed(), ["post_review", "write_result", "report"]),
     "review approves, CI no longer green": (
         lambda p: p.to_review() and p.ci("pending"),
@@ -339,6 +351,11 @@ def _events(pane: Pane) -> dict[str, list[Event]]:
         "agent_seen": [AgentSeen(**base, state=state) for state in ("idle", "busy", "permission", "silent", "gone")],
         "forge_failed": [ForgeFailed(**base, reason="x")],
         "forge_back": [ForgeBack(**base)],
+        "history_checked": [
+            HistoryChecked(**base, head=A),
+            HistoryChecked(**base, head=A, lost=(LostCommits(old=B, lines=("b",)),)),
+        ],
+        "ci_lost": [CiLost(**base, head=head, state="failed") for head in (A, B)],
         "effect_failed": [EffectFailed(**base, effect="post_review", reason="x")],
     }
 

@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 
 from conductor.core.cycle import wanted
+from conductor.core.cycle.moves import NOTICES
 from schemas.config import CyclePolicy
-from schemas.effects import PostReview, Report, RunReview, SendTask, TakeBackTask
+from schemas.effects import CheckHistory, KeepBackup, PostReview, Report, RunReview, SendTask, TakeBackTask
 from schemas.events import (
     AgentSeen,
+    CiLost,
     EffectFailed,
     ForgeBack,
     ForgeFailed,
+    HistoryChecked,
     LimitOver,
+    LostCommits,
     PaneBound,
     PaneDied,
     PolicySet,
@@ -69,7 +73,6 @@ def test_at_the_cap_the_worker_moves_nothing() -> None:
         lambda: play.writes("review_addressed", review_cycle=3),
         lambda: play.writes("failure", error="enough"),
         lambda: play.ci("passed"),
-        lambda: play.head_moves(D),
     ):
         assert write() == []
         assert (play.pane.status, play.reason) == (Status.REVIEW_PENDING, "cycle_cap")
@@ -278,8 +281,63 @@ def test_a_head_that_moved_during_the_review_starts_again_at_the_gate() -> None:
 
 def test_a_verdict_for_a_head_that_moved_is_dropped() -> None:
     play = Play().to_review()
-    assert play.reviewed(head_now=B) == []
+    assert kinds(play.reviewed(head_now=B)) == ["check_history"]
     assert (play.pane.status, play.pane.review_cycle, play.pane.head) == (Status.REVIEWING, 0, B)
+
+
+def test_a_head_that_shows_up_while_the_worker_is_at_work_is_kept_and_later_compared() -> None:
+    play = Play().to_pending()
+    kept = play.head_moves(B)
+    assert [(effect.kind, effect.head) for effect in kept if isinstance(effect, KeepBackup)] == [("keep_backup", B)]
+    assert play.head_moves(B) == []
+    assert play.pane.status is Status.REVIEW_PENDING
+    play.writes("review_addressed", review_cycle=1)
+    compared = [effect for effect in play.inspected(D) if isinstance(effect, CheckHistory)]
+    assert [(effect.old_heads[-1], effect.head) for effect in compared] == [(B, D)]
+    assert play.pane.seen_heads == ()
+
+
+def test_lost_commits_of_others_outlive_an_approval() -> None:
+    play = Play().to_review()
+    lost = LostCommits(old=B, lines=("b by somebody",))
+    assert kinds(play.say(HistoryChecked(pane=1, at=play.now, head=A, lost=(lost,)))) == ["keep_backup", "report"]
+    play.reviewed()
+    assert (play.pane.status, play.reason) == (Status.APPROVED, "foreign_commits_lost")
+    play.decides("retry")
+    assert (play.pane.status, play.reason) == (Status.APPROVED, None)
+
+
+def test_ci_that_fails_during_a_review_ends_it() -> None:
+    play = Play().to_review()
+    assert kinds(play.ci("failed")) == ["send_task"]
+    assert (play.pane.status, play.pane.review) == (Status.WORKING, None)
+    assert play.reviewed() == []
+
+
+def test_an_approval_is_withheld_where_ci_is_not_green_when_it_is_posted() -> None:
+    play = Play().to_approved()
+    play.say(CiLost(pane=1, at=play.now, head=A, state="failed"))
+    assert (play.pane.status, play.pane.approved_head) == (Status.REVIEWING, None)
+    assert kinds(play.ci("failed")) == ["send_task"]
+
+
+def test_a_worker_that_claims_the_same_falsehood_again_and_again_is_not_told_without_end() -> None:
+    play = Play()
+    play.task()
+    told = 0
+    for _ in range(20):
+        told += "send_task" in kinds(play.writes("approved"))
+    assert told == NOTICES
+    play.writes("success", pr_number=PR)
+    play.inspected()
+    assert play.pane.notices == 0
+
+
+def test_a_person_gives_a_task_up_without_being_asked() -> None:
+    play = Play()
+    play.task()
+    play.decides("abandon")
+    assert (play.pane.status, play.pane.ended) == (Status.DONE, "abandoned")
 
 
 def test_an_approval_does_not_outlive_a_push() -> None:

@@ -18,8 +18,8 @@ def _ci(play: Play) -> list[str]:
     return [watch.head for watch in ci_watches(play.memory.fleet)]
 
 
-def _prs(play: Play) -> list[tuple[int, bool]]:
-    return [(watch.pr_number, watch.moves) for watch in pr_watches(play.memory.fleet)]
+def _prs(play: Play) -> list[tuple[int, tuple[str, ...]]]:
+    return [(watch.pr_number, watch.seen) for watch in pr_watches(play.memory.fleet)]
 
 
 def test_an_open_gate_is_watched_until_its_budget_ends() -> None:
@@ -30,11 +30,11 @@ def test_an_open_gate_is_watched_until_its_budget_ends() -> None:
     assert (watch.pr_number, watch.head, watch.known) == (PR, A, CheckState.NOT_YET)
 
 
-def test_a_gate_with_its_verdict_is_not_watched() -> None:
+def test_ci_is_watched_while_a_review_runs() -> None:
     play = Play().to_gate()
     play.ci("passed")
-    assert _ci(play) == []
-    play.review_fails()
+    assert _ci(play) == [A]
+    play.reviewed()
     assert _ci(play) == []
 
 
@@ -62,16 +62,17 @@ def test_a_gate_that_timed_out_is_watched_again_after_a_retry() -> None:
     assert _ci(play) == [A]
 
 
-def test_the_head_of_a_request_matters_while_a_verdict_stands_or_is_made() -> None:
+def test_a_head_that_was_seen_while_the_worker_is_at_work_is_no_news() -> None:
     play = Play()
     play.task()
     assert _prs(play) == []
     play.writes("success", pr_number=PR)
     play.inspected()
-    assert _prs(play) == [(PR, True)]
+    assert _prs(play) == [(PR, ())]
     play.ci("failed")
-    assert _prs(play) == [(PR, False)]
-    assert _prs(Play().to_approved()) == [(PR, True)]
+    play.head_moves(B)
+    assert _prs(play) == [(PR, (B,))]
+    assert _prs(Play().to_approved()) == [(PR, ())]
 
 
 @pytest.mark.parametrize("end", [PrMerged, PrClosed])

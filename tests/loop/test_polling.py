@@ -199,11 +199,12 @@ def test_a_remote_that_does_not_answer_is_a_failure_like_the_forges(asking: Aski
     assert [asking.ask() for _ in range(3)] == [[], [], ["forge_failed"]]
 
 
-def test_a_push_while_changes_are_pending_is_the_workers_to_report() -> None:
+def test_a_push_while_changes_are_pending_is_noted_once_and_is_the_workers_to_report() -> None:
     asking = Asking(play_now().to_pending())
     asking.ask()
     asking.forge.head = B
-    assert asking.ask() == []
+    assert [asking.ask() for _ in range(3)] == [["head_moved"], [], []]
+    assert asking.play.pane.status == "review_pending"
 
 
 # --- the budget ---

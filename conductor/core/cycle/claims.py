@@ -43,7 +43,8 @@ def _quarantine(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Outcome:
         why = f"it names issue #{result.issue}, the pane has #{pane.issue}"
     else:
         why = "its nonce belongs to another task"
-    return _marked(pane, event), [QuarantineResult(pane=pane.index, stamp=event.stamp, why=why)]
+    pane = settle(_marked(pane, event), AttentionReason.INVALID_RESULT)
+    return pane, [QuarantineResult(pane=pane.index, stamp=event.stamp, why=why)]
 
 
 def _granted_by_worker(_pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> bool:
@@ -52,7 +53,7 @@ def _granted_by_worker(_pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> 
 
 def _refuse_grant(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Outcome:
     return tell_worker(
-        _marked(pane, event),
+        settle(_marked(pane, event), AttentionReason.INVALID_RESULT),
         f'RESULT.json says "{event.result.status}". Only the conductor grants that; report `success` or'
         " `review_addressed` when the work is done.",
     )
@@ -196,7 +197,7 @@ def _success_instead(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Out
 
 
 def _ignore_marked(pane: Pane, event: ResultSeen, _policy: CyclePolicy) -> Outcome:
-    return _marked(pane, event), []
+    return settle(_marked(pane, event), AttentionReason.INVALID_RESULT), []
 
 
 def _invalid(pane: Pane, event: ResultInvalid, _policy: CyclePolicy) -> Outcome:

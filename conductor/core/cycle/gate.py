@@ -7,8 +7,8 @@ from conductor.core.cycle.moves import begin_review, give_task, open_gate, settl
 from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
 from conductor.core.state import Gate, Pane
 from schemas.config import CyclePolicy
-from schemas.effects import Report, TakeBackTask
-from schemas.events import CiBudgetSpent, CiRead, HeadMoved, PrClosed, PrMerged
+from schemas.effects import KeepBackup, Report, TakeBackTask
+from schemas.events import CiBudgetSpent, CiLost, CiRead, HeadMoved, HistoryChecked, PrClosed, PrMerged
 from schemas.forge import CheckState
 from schemas.pane import AttentionReason, Status
 
@@ -172,6 +172,46 @@ def _reopen(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
     return pane, [Report(pane=pane.index, level="info", message=message)]
 
 
+def _see_head(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
+    seen = (*pane.seen_heads, event.head)[-50:]
+    name = f"seen/pr-{pane.pr_number}/{event.head[:12]}"
+    return pane.model_copy(update={"seen_heads": seen}), [KeepBackup(pane=pane.index, head=event.head, name=name)]
+
+
+def _new_to_us(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> bool:
+    return event.head != pane.head and event.head not in pane.seen_heads
+
+
+def _lost(_pane: Pane, event: HistoryChecked, _policy: CyclePolicy) -> bool:
+    return bool(event.lost)
+
+
+def _tell_lost(pane: Pane, event: HistoryChecked, _policy: CyclePolicy) -> Outcome:
+    kept, lines = [], []
+    for lost in event.lost:
+        name = f"pr-{pane.pr_number}/{lost.old[:12]}"
+        kept.append(KeepBackup(pane=pane.index, head=lost.old, name=name))
+        lines += [f"  {line} (kept as refs/taskmaestro/backup/{name})" for line in lost.lines]
+    listed = "\n".join(lines)
+    pane, effects = want_person(
+        pane,
+        AttentionReason.FOREIGN_COMMITS_LOST,
+        f"Pane {pane.index}: commits of somebody else are gone from #{pane.pr_number} at {event.head[:12]}:\n{listed}\n"
+        f"Bring them back, or go on without them: `taskmaestro decide {pane.index} retry --why ...`.",
+        event.at,
+    )
+    return pane, [*kept, *effects]
+
+
+def _withhold(pane: Pane, event: CiLost, _policy: CyclePolicy) -> Outcome:
+    pane = open_gate(pane, event.head, pane.base or event.head, event.at)
+    message = (
+        f"Pane {pane.index}: #{pane.pr_number} is not approved: CI of {event.head[:12]} is not green any more"
+        f" ({event.state}); the gate is open again."
+    )
+    return pane, [Report(pane=pane.index, level="info", message=message)]
+
+
 def _merged(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> Outcome:
     gone = {"gate": None, "review": None, "claim": None, "attention": None, "ended": "merged"}
     pane = taken_back(pane).model_copy(update={"status": Status.DONE, **gone})
@@ -203,7 +243,36 @@ def _closed(pane: Pane, event: PrClosed, _policy: CyclePolicy) -> Outcome:
     )
 
 
+_AT_WORK = frozenset({Status.WORKING, Status.REVIEW_PENDING, Status.REVIEW_ADDRESSED})
+
 ROWS: tuple[Row, ...] = (
+    Row(
+        "another head seen",
+        _AT_WORK,
+        "head_moved",
+        None,
+        "kept under a backup ref; the worker's report is awaited",
+        _see_head,
+        _new_to_us,
+    ),
+    Row(
+        "commits of others lost",
+        EVERY,
+        "history_checked",
+        None,
+        "kept under a backup ref; a person is told",
+        _tell_lost,
+        _lost,
+    ),
+    Row(
+        "CI lost before the approval was posted",
+        frozenset({Status.APPROVED}),
+        "ci_lost",
+        frozenset({Status.REVIEWING}),
+        "nothing is approved that is not green: the gate opens for the same head",
+        _withhold,
+        lambda pane, event, _policy: pane.approved_head == event.head,
+    ),
     Row("CI of another gate", EVERY, "ci_read", None, "a gate that is not open any more", guard=_other_gate),
     Row(
         "CI names another head",

@@ -9,6 +9,9 @@ from conductor.core.state import WEIGHT, Gate, Pane, Running, Task
 from schemas.effects import Effect, Report, RunReview, SendTask, StartAgent, TaskKind
 from schemas.pane import Attention, AttentionReason, Status
 
+NOTICES = 5
+"""A worker that is told the same kind of thing again and again must stop somewhere, like one that is reviewed."""
+
 
 def numbered(pane: Pane) -> tuple[Pane, int]:
     """The pane with its serial number taken: ids are made from it, so that a replay makes the same ones."""
@@ -55,6 +58,7 @@ def open_gate(pane: Pane, head: str, base: str, at: datetime) -> Pane:
             "claim": None,
             "green_head": None,
             "approved_head": None,
+            "notices": 0,
         }
     )
 
@@ -152,7 +156,10 @@ def original_words(pane: Pane) -> str:
 
 
 def tell_worker(pane: Pane, problem: str) -> tuple[Pane, list[Effect]]:
-    """Tell the worker what is missing, once, with the task as it was."""
+    """Tell the worker what is missing, once, with the task as it was; after ``NOTICES`` in a row only people."""
+    if pane.notices >= NOTICES:
+        return pane, []
+    pane = pane.model_copy(update={"notices": pane.notices + 1})
     about: TaskKind = pane.task.about if pane.task else "first"
     words = original_words(pane)
     return give_task(pane, "notice", messages.notice_text(problem, words), about=about, words=words)

@@ -7,7 +7,7 @@ from conductor.core.cycle.claims import inspect_again
 from conductor.core.cycle.gate import return_to_worker
 from conductor.core.cycle.moves import begin_review, give_task, open_gate, resend_task, settle, taken_back
 from conductor.core.cycle.reviews import approved
-from conductor.core.cycle.row import EVERY, Guard, Outcome, Row
+from conductor.core.cycle.row import EVERY, LIVE, Guard, Outcome, Row
 from conductor.core.state import Assignment, Pane
 from schemas.config import CyclePolicy
 from schemas.effects import Report
@@ -162,14 +162,14 @@ def _refuse_cycle(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> Outc
 def _retry(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
     assert pane.attention is not None
     reason = pane.attention.reason
-    pane = pane.model_copy(update={"attention": None})
+    pane = pane.model_copy(update={"attention": None, "notices": 0})
     gate = pane.gate
     if gate is not None and pane.status is Status.REVIEWING and gate.timed_out:
         return open_gate(pane, gate.head, gate.base, event.at), []  # whatever else went wrong meanwhile
     if reason is AttentionReason.REVIEW_FAILED and gate is not None and pane.status is Status.REVIEWING:
         return begin_review(pane, gate) if pane.green_head == gate.head else (pane, [])
     if reason is AttentionReason.FOREIGN_COMMITS_LOST:
-        return inspect_again(pane, loss_accepted=True)
+        return inspect_again(pane, loss_accepted=True) if pane.claim is not None else (pane, [])
     if reason is AttentionReason.FORGE_UNAVAILABLE:
         return inspect_again(pane) if pane.claim is not None else (pane, [])
     if reason is AttentionReason.PR_CLOSED:
@@ -187,6 +187,15 @@ ROWS: tuple[Row, ...] = (
     Row("task given", EVERY, "task_given", frozenset({Status.WORKING}), "a free pane takes it", _assign, _free),
     Row("task not given", EVERY, "task_given", None, "the pane is not free: reported", _refuse_assignment),
     Row("pane bound", EVERY, "pane_bound", None, "a new pane gets its agent, and the open task again", _bind),
+    Row(
+        "given up at work",
+        LIVE - {Status.APPROVED},
+        "user_decided",
+        frozenset({Status.DONE}),
+        "a person gives a task up that nobody asked about",
+        _abandon,
+        lambda pane, event, _policy: pane.attention is None and event.verb == "abandon",
+    ),
     Row(
         "nothing to decide",
         EVERY,

@@ -13,7 +13,7 @@ from schemas.effects import Effect, PostReview, Report, WriteResult
 from schemas.events import ReviewFailed, ReviewFinished, ReviewPosted
 from schemas.finding import Finding
 from schemas.forge import CheckState
-from schemas.pane import AttentionReason, Status
+from schemas.pane import Attention, AttentionReason, Status
 from schemas.review import EarlierReview, Review, Verdict
 
 _REVIEWING = frozenset({Status.REVIEWING})
@@ -76,10 +76,16 @@ def _posting(pane: Pane, review: Review, cycle: int) -> PostReview:
     )
 
 
+def _kept(pane: Pane) -> Attention | None:
+    """An approval settles everything but somebody else's lost commits: those a person must have seen."""
+    held = pane.attention
+    return held if held is not None and held.reason is AttentionReason.FOREIGN_COMMITS_LOST else None
+
+
 def approved(pane: Pane, review: Review, how: str) -> Outcome:
     """The pane approved for exactly this head: posted, written for the worker, reported."""
     assert pane.pr_number is not None
-    posting = _posting(pane, review, pane.review_cycle + 1)
+    posting = _posting(pane, review, review.cycle)
     pane = pane.model_copy(
         update={
             "status": Status.APPROVED,
@@ -89,7 +95,7 @@ def approved(pane: Pane, review: Review, how: str) -> Outcome:
             "review": None,
             "unresolved": (),
             "hygiene": (),
-            "attention": None,
+            "attention": _kept(pane),
             "last_review_id": review.review_id,
         }
     )

@@ -13,6 +13,7 @@ from conductor.core.cycle.row import Row
 from conductor.core.state import Fleet, Pane
 from schemas.config import CyclePolicy
 from schemas.effects import (
+    CheckHistory,
     Effect,
     InspectPr,
     PostReview,
@@ -22,7 +23,7 @@ from schemas.effects import (
     SendTask,
     WriteResult,
 )
-from schemas.events import Event, PaneAdded, PaneBound, PaneRemoved, PolicySet, TaskGiven, UserDecided
+from schemas.events import Event, PaneAdded, PaneBound, PaneRemoved, PolicySet, PrInspected, TaskGiven, UserDecided
 from schemas.pane import Status
 from schemas.review import Verdict
 
@@ -49,12 +50,30 @@ def decide(pane: Pane, event: Event, policy: CyclePolicy) -> Decision:
     for row in _BY_PLACE.get((pane.status, event.kind), ()):
         if row.guard(pane, event, policy):
             after, effects = row.action(pane, event, policy)
+            after, effects = _look_for_lost_commits(pane, after, effects, event)
             if effects or (after is not pane and after != pane):
                 after = after.model_copy(update={"updated_at": max(pane.updated_at, event.at), "last_rule": row.rule})
             else:
                 after = pane
             return Decision(after, tuple(effects), row.rule)
     return Decision(pane, (), IGNORED)
+
+
+def _look_for_lost_commits(before: Pane, after: Pane, effects: list[Effect], event: Event) -> tuple[Pane, list[Effect]]:
+    """Whenever a gate opens, the heads that the branch had before are held against the new one, whoever moved it.
+
+    A claim that was inspected has been held against the head on record already.
+    """
+    gate = after.gate
+    if gate is None or (before.gate is not None and before.gate.gate_id == gate.gate_id):
+        return after, effects
+    inspected = isinstance(event, PrInspected) and event.facts.history is not None
+    heads = (*(() if inspected or before.head is None else (before.head,)), *before.seen_heads)
+    old = tuple(head for head in dict.fromkeys(heads) if head != gate.head)
+    after = after.model_copy(update={"seen_heads": ()})
+    if not old:
+        return after, effects
+    return after, [CheckHistory(pane=after.index, old_heads=old, head=gate.head, base=gate.base), *effects]
 
 
 def apply(fleet: Fleet, event: Event) -> tuple[Fleet, tuple[Effect, ...], str]:
