@@ -119,8 +119,11 @@ class Tmux:
             argv += [";"] if number else []
             argv += [for_argv(argument) for argument in command]
         flat = [argument for command in commands for argument in command]
+        # Whatever -e says, tmux gives a program that an unattached client starts that client's PATH.
+        path = next((word.removeprefix("PATH=") for word in flat if word.startswith("PATH=")), None)
+        env = self._env if path is None else {**self._env, "PATH": path}
         try:
-            done = subprocess.run(argv, capture_output=True, env=self._env, timeout=self._timeout, check=False)
+            done = subprocess.run(argv, capture_output=True, env=env, timeout=self._timeout, check=False)
         except FileNotFoundError as error:
             raise Unavailable("tmux was not found on PATH", _INSTALL) from error
         except subprocess.TimeoutExpired as error:

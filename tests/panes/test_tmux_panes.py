@@ -338,3 +338,16 @@ def test_a_dialog_that_a_hook_tells_of_before_it_is_drawn_is_read_when_it_shows(
     state = bench.panes.state_of(pane_id, StandInAgent(has_receipts=True))
     assert state.name == "permission"
     assert "Allow this?" in state.detail
+
+
+def test_a_program_gets_the_path_of_its_spec_also_without_a_control_client(
+    make_panes: Callable[..., TmuxPanes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panes = make_panes()
+    seen = tmp_path / "path.txt"
+    pane_id, _ = panes.ensure_session([PaneSpec(1, "worker", "one", tmp_path, ("sleep", "60"))])[1]
+    monkeypatch.setattr(panes.tmux, "connect", lambda **_: None)
+    write = ("sh", "-c", f"echo $PATH > {seen}.new; mv {seen}.new {seen}; exec sleep 60")
+    panes.start(pane_id, PaneSpec(1, "worker", "one", tmp_path, write, {"PATH": "/nowhere:/usr/bin:/bin"}))
+    wait_until(seen.exists, what="the program to run")
+    assert seen.read_text() == "/nowhere:/usr/bin:/bin\n"
