@@ -308,10 +308,7 @@ class LocalForge:
 
     def issue(self, number: int) -> Issue:
         with self._store.read() as connection:
-            row = connection.execute("SELECT * FROM issues WHERE number = ?", (number,)).fetchone()
-        if row is None:
-            raise NotSo(f"there is no issue #{number} in the local forge", "See `taskmaestro issue list`.")
-        return pulls.to_issue(row)
+            return pulls.to_issue(pulls.issue_row(connection, number))
 
     def issues(self) -> list[Issue]:
         with self._store.read() as connection:

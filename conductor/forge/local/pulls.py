@@ -125,6 +125,17 @@ def row_of(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
     return rows[0]
 
 
+def issue_row(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
+    row: sqlite3.Row | None = connection.execute("SELECT * FROM issues WHERE number = ?", (number,)).fetchone()
+    if row is None:
+        kind = connection.execute("SELECT kind FROM numbers WHERE number = ?", (number,)).fetchone()
+        raise NotSo(
+            f"there is no issue #{number} in the local forge" + (", it is a pull request" if kind else ""),
+            "See `taskmaestro issue list`.",
+        )
+    return row
+
+
 def look(refs: Refs, row: sqlite3.Row) -> Observed:
     """Read a pull request's refs now. One that is closed or merged stays as it was then."""
     if row["state"] != "open":
