@@ -72,6 +72,12 @@ class Forge(Protocol):
     def close_pull_request(self, number: int) -> PullRequest:
         """Close it unmerged; a closed one is answered as it is, a merged one is ``NotSo``."""
 
+    def reopen_pull_request(self, number: int) -> PullRequest:
+        """Open a closed one again; an open one is answered as it is.
+
+        ``NotSo``: merged, its branch is gone or has nothing to bring, or has another open pull request.
+        """
+
     def remote_url(self) -> str | None:
         """The git remote that the forge keeps, where it keeps one itself (local), else None."""
 

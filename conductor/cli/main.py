@@ -51,7 +51,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
         "assign": Verb("conductor.cli.assign:command", "Give a pane a task"),
         "decide": Verb("conductor.cli.decide:command", "Decide where a pane waits for a person"),
         "issue": Verb("conductor.cli.issue:issue", "File and read issues"),
-        "pr": Verb("conductor.cli.pr:pr", "Open, read, check, review and close pull requests"),
+        "pr": Verb("conductor.cli.pr:pr", "Open, read, check, review, close and reopen pull requests"),
     },
     "For workers, in their pane": {
         "report": Verb(

@@ -27,7 +27,7 @@ _MARKS = {CheckState.PASSED: "pass", CheckState.FAILED: "fail", CheckState.PENDI
 
 @click.group()
 def pr() -> None:
-    """Open, read, check, review and close pull requests.
+    """Open, read, check, review, close and reopen pull requests.
 
     \b
     Where a pull request is asked for, its number or its branch names it; without either it is the
@@ -277,6 +277,21 @@ def close(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> 
     """
     context, forge = _open()
     pull = forge.close_pull_request(_number(context, forge, which))
+    answer(_pull_json(pull), as_json=as_json, jq=jq, silent=silent, text=_headline(pull))
+
+
+@pr.command()
+@click.argument("number", type=click.IntRange(min=1), metavar="N")
+@read_options
+@telling_faults
+def reopen(*, number: int, as_json: bool, jq: str | None, silent: bool) -> None:
+    """Open a closed pull request again, at the head that its branch has now.
+
+    \b
+    Example: taskmaestro pr reopen 12
+    """
+    _, forge = _open()
+    pull = forge.reopen_pull_request(number)
     answer(_pull_json(pull), as_json=as_json, jq=jq, silent=silent, text=_headline(pull))
 
 

@@ -75,6 +75,31 @@ class ForgeContract:
         stage.forge.close_pull_request(number)
         assert stage.forge.close_pull_request(number).state == "closed"
 
+    def test_a_closed_one_is_opened_again_at_the_head_of_its_branch(self, make_stage: MakeStage) -> None:
+        stage = make_stage(checks={"unit": PASS_UNLESS_TOLD})
+        number = stage.open("feature").number
+        stage.forge.close_pull_request(number)
+        head = stage.push("feature", "more.txt")
+        opened = stage.forge.reopen_pull_request(number)
+        assert (opened.number, opened.state, opened.head) == (number, "open", head)
+        assert [one.number for one in stage.forge.pull_requests()] == [number]
+        assert stage.forge.reopen_pull_request(number).state == "open"
+        done = settled(stage, number)
+        assert (done.head, done.state) == (head, CheckState.PASSED)
+
+    def test_a_closed_one_stays_closed_while_its_branch_has_another_or_is_gone(self, make_stage: MakeStage) -> None:
+        stage = make_stage()
+        number = stage.open("feature").number
+        stage.forge.close_pull_request(number)
+        second = stage.open("feature").number
+        with pytest.raises(NotSo, match=f"#{second}"):
+            stage.forge.reopen_pull_request(number)
+        stage.forge.close_pull_request(second)
+        stage.send(":feature")
+        with pytest.raises(NotSo, match="no branch feature"):
+            stage.forge.reopen_pull_request(number)
+        assert stage.forge.pull_request(number).state == "closed"
+
     def test_many_are_read_at_once_and_unknown_numbers_left_out(self, make_stage: MakeStage) -> None:
         stage = make_stage()
         numbers = [stage.open(f"feature-{n}").number for n in (1, 2, 3)]
@@ -131,6 +156,7 @@ class ForgeContract:
             lambda: forge.comment(77, "text"),
             lambda: forge.mark_ready(77),
             lambda: forge.close_pull_request(77),
+            lambda: forge.reopen_pull_request(77),
             lambda: forge.post_review(77, body="b", verdict=Verdict.CHANGES, head="a" * 40, marker=""),
         ):
             with pytest.raises(NotSo, match="77"):

@@ -137,6 +137,8 @@ def test_a_merge_that_somebody_pushed_is_recognised(make_stage: MakeStage) -> No
     assert stage.forge.diff(opened.number) == diff != ""
     with pytest.raises(NotSo, match="merged"):
         stage.forge.close_pull_request(opened.number)
+    with pytest.raises(NotSo, match="merged"):
+        stage.forge.reopen_pull_request(opened.number)
 
 
 def test_merged_and_deleted_in_one_push_counts_as_merged(make_stage: MakeStage) -> None:

@@ -194,6 +194,20 @@ class LocalForge:
         self._layout.wake("pulls")
         return self.pull_request(number)
 
+    def reopen_pull_request(self, number: int) -> PullRequest:
+        row = self._one(number).row
+        if row["state"] == "merged":
+            raise NotSo(f"pull request #{number} is merged, so it cannot be opened again", "Open a new one.")
+        if row["state"] == "closed":
+            head, base = self._new_head(row["head_branch"], row["base_branch"])
+            with self._store.write() as connection:
+                pulls.reopen(connection, self._layout, number, (head, base))
+                runs.queue(connection, head, self._plan)
+            update_ref(self._layout.repo, f"refs/pull/{number}/head", head)
+            runs.launch(self._store, self._layout)
+            self._layout.wake("pulls")
+        return self.pull_request(number)
+
     def merge(self, number: int, *, method: Literal["merge", "squash"] = "merge") -> PullRequest:
         """Merge into the base branch, without a checkout. Nothing in taskmaestro calls this by itself.
 

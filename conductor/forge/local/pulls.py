@@ -163,6 +163,32 @@ def end(connection: sqlite3.Connection, layout: Layout, number: int, state: str,
     write_open_pulls(connection, layout)
 
 
+def reopen(connection: sqlite3.Connection, layout: Layout, number: int, refs: tuple[str, str]) -> None:
+    """Open a closed pull request again, at these commits (head, base). Raises ``NotSo`` where its branch has an open
+    one by now.
+    """
+    row = row_of(connection, number)
+    if row["state"] != "closed":
+        return  # another process was faster
+    head, base = refs
+    other = connection.execute(
+        "SELECT number FROM pulls WHERE head_branch = ? AND state = 'open'", (row["head_branch"],)
+    ).fetchone()
+    if other is not None:
+        raise NotSo(
+            f"{row['head_branch']} has an open pull request already, #{other['number']}",
+            f"Go on with that one, or close it first: taskmaestro pr close {other['number']}",
+        )
+    connection.execute(
+        "UPDATE pulls SET state = 'open', state_why = '', ended_at = NULL, base_seen = ?, updated_at = ?"
+        " WHERE number = ?",
+        (base, now(), number),
+    )
+    if head != row["head_seen"]:
+        see_head(connection, number, head, base)
+    write_open_pulls(connection, layout)
+
+
 class Observer:
     """Brings rows up to what the refs say."""
 

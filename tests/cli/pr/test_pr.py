@@ -215,6 +215,13 @@ def test_close_and_list(desk: Desk) -> None:
     assert desk.pr("list", "--json").stdout == "[]\n"
 
 
+def test_a_closed_one_is_opened_again(desk: Desk) -> None:
+    number = opened(desk)
+    desk.pr("close")
+    assert desk.pr("reopen", str(number), "--jq", ".state").stdout == "open\n"
+    assert desk.pr("list", "--jq", ".[].number").stdout == f"{number}\n"
+
+
 def test_issues_are_filed_read_and_listed(desk: Desk) -> None:
     made = desk.issue("create", "--title", "Do it", "--body", "- [ ] done", "--jq", ".number")
     assert made.stdout == "1\n"
