@@ -49,6 +49,9 @@ class Forge(Protocol):
 
     def create_issue(self, title: str, body: str) -> Issue: ...
 
+    def close_issue(self, number: int) -> Issue:
+        """Close it; a closed one is answered as it is."""
+
     def comments(self, number: int) -> list[Comment]:
         """Comments and submitted reviews, oldest first, all pages."""
 

@@ -50,7 +50,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
     "Decide": {
         "assign": Verb("conductor.cli.assign:command", "Give a pane a task"),
         "decide": Verb("conductor.cli.decide:command", "Decide where a pane waits for a person"),
-        "issue": Verb("conductor.cli.issue:issue", "File and read issues"),
+        "issue": Verb("conductor.cli.issue:issue", "File, read and close issues"),
         "pr": Verb("conductor.cli.pr:pr", "Open, read, check, review, close and reopen pull requests"),
     },
     "For workers, in their pane": {

@@ -163,6 +163,18 @@ class ForgeContract:
                 ask()
         assert forge.checks([77]) == {}
 
+    # --- issues ---
+
+    def test_a_closed_issue_is_listed_no_more_and_can_still_be_read(self, make_stage: MakeStage) -> None:
+        forge = make_stage().forge
+        first, second = forge.create_issue("One", ""), forge.create_issue("Two", "")
+        for _ in range(2):
+            assert forge.close_issue(first.number).state == "closed"
+        assert [issue.number for issue in forge.issues()] == [second.number]
+        assert forge.issue(first.number).state == "closed"
+        with pytest.raises(NotSo, match="77"):
+            forge.close_issue(77)
+
     # --- checks ---
 
     def test_without_checks_the_state_is_none(self, make_stage: MakeStage) -> None:

@@ -238,6 +238,7 @@ class LocalForge:
                 raise HeadMovedError(one.head)
             connection.execute("UPDATE pulls SET merged_as = ? WHERE number = ?", (commit, number))
             pulls.end(connection, self._layout, number, "merged", f"merged by {self.login()}")
+            pulls.close_its_issues(connection, self._refs, row)
             # Last and inside: a base that moved undoes the rest.
             update_ref(repo, f"refs/heads/{row['base_branch']}", commit, one.base)
         self._layout.wake("push")
@@ -321,10 +322,15 @@ class LocalForge:
     # --- issues ---
 
     def issue(self, number: int) -> Issue:
+        self._observe(None)  # a merge that is noticed only now closes issues
+        return self._issue(number)
+
+    def _issue(self, number: int) -> Issue:
         with self._store.read() as connection:
             return pulls.to_issue(pulls.issue_row(connection, number))
 
     def issues(self) -> list[Issue]:
+        self._observe(None)
         with self._store.read() as connection:
             rows = connection.execute("SELECT * FROM issues WHERE state = 'open' ORDER BY number").fetchall()
         return [pulls.to_issue(row) for row in rows]
@@ -337,7 +343,13 @@ class LocalForge:
                 "INSERT INTO issues (number, title, body, author, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)",
                 (number, title, body, by, now(), now()),
             )
-        return self.issue(number)
+        return self._issue(number)
+
+    def close_issue(self, number: int) -> Issue:
+        with self._store.write() as connection:
+            pulls.issue_row(connection, number)
+            pulls.close_issues(connection, [number])
+        return self._issue(number)
 
     # --- inside ---
 

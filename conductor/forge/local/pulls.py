@@ -60,6 +60,20 @@ def closes_issue(body: str) -> int | None:
     return int(found[1]) or None if found else None
 
 
+def close_its_issues(connection: sqlite3.Connection, refs: Refs, row: sqlite3.Row) -> None:
+    """Close what a merged pull request says it closes; only the default branch counts, as on GitHub."""
+    if row["base_branch"] == refs.head_branch():
+        close_issues(connection, [int(number) for number in _CLOSES.findall(row["body"])])
+
+
+def close_issues(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
+    """Close these issues; numbers of closed ones and of no issue are passed over."""
+    connection.executemany(
+        "UPDATE issues SET state = 'closed', updated_at = ? WHERE number = ? AND state = 'open'",
+        [(now(), number) for number in numbers],
+    )
+
+
 def checked_title(title: str) -> str:
     line = one_line(title, 256)
     if not line:
@@ -228,6 +242,7 @@ class Observer:
             if merged:
                 # base_seen stays: the diff of a merged request is against the base before the merge.
                 end(connection, self._layout, number, "merged", f"{one.row['base_branch']} contains its head")
+                close_its_issues(connection, self._refs, row)
                 return
             connection.execute("UPDATE pulls SET base_seen = ? WHERE number = ?", (one.base, number))
             if one.branch_there:

@@ -230,6 +230,9 @@ def test_issues_are_filed_read_and_listed(desk: Desk) -> None:
     assert desk.issue("list").stdout == "#1  open  Do it\n"
     assert desk.issue("view", "2").exit_code == 1
     assert desk.issue("view", "zwei").exit_code == 2
+    assert desk.issue("close", "#1").stdout == "#1  closed  Do it\n"
+    assert desk.issue("list", "--json").stdout == "[]\n"
+    assert desk.issue("close", "2").exit_code == 1
 
 
 def test_an_unknown_forge_names_the_known_ones(desk: Desk) -> None:
