@@ -210,6 +210,17 @@ def test_an_issue_becomes_the_task(free: Run, monkeypatch: pytest.MonkeyPatch) -
     assert (event.issue, event.title, event.body) == (31, "Parse dates", "- [ ] ISO 8601")
 
 
+def test_issues_and_agents_that_do_not_exist_are_bad_input(free: Run, forge: LocalForge, capsys: Out) -> None:
+    for arguments, said in (
+        (["assign", "5", "--issue", "99"], "--issue 99: there is no issue #99"),
+        (["up", "2", "--issues", "99"], "--issues 99: there is no issue #99"),
+        (["up", "2", "--agent", "nope"], "--agent nope: no such agent is known\nKnown: claude, scripted;"),
+    ):
+        assert main(arguments) == 2
+        assert said in capsys.readouterr().err
+    assert waiting(free) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
