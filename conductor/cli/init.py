@@ -165,7 +165,10 @@ def find(root: Path, forge: str | None = None, agent: str | None = None) -> Foun
     commands = {str(slot): one for slot, one in detected.commands.items()}
     notes += [f"{one.slot}: left out, since {one.missing} ({one.why})" for one in detected.missing]
     if not commands:
-        notes.append("no commands for format, lint, types or test were found; set them under [battery]")
+        notes.append(
+            "no commands for format, lint, types or test were found, so there are no checks and nothing can turn green:"
+            " name them under [forge.local.checks], or set allow_no_checks = true under [ci]"
+        )
     needed = [name for name in generated(Project(root, root)) if g.is_ignored(root, name)]
     return Found(root, branch, agents, kind, commands, agent, needed, {}, notes)
 

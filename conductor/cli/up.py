@@ -75,7 +75,7 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
     if config.forge.kind == "local" and not config.forge.local.checks and not config.ci.allow_no_checks:
         note(
             "no checks are configured ([forge.local.checks] in config.toml): nothing can turn green."
-            " `taskmaestro init` detects them."
+            " `taskmaestro init` detects some; else name them there, or set allow_no_checks under [ci]."
         )
     panes = panes_of(layout, config)
     done = bring_up(
