@@ -32,6 +32,8 @@ from schemas.errors import BadInput, NotSo
 from schemas.forge import Issue, PullRequest
 from schemas.text import one_line
 
+MAX_TITLE = 300
+"""Characters in a title: a longer one is refused, not cut."""
 MAX_BODY = 65_536
 """Characters in a body: GitHub's limit, kept here too, so that what works on one forge works on the other."""
 _CLOSES = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s+#(\d{1,9})\b", re.IGNORECASE)
@@ -75,9 +77,13 @@ def close_issues(connection: sqlite3.Connection, numbers: Sequence[int]) -> None
 
 
 def checked_title(title: str) -> str:
-    line = one_line(title, 256)
+    line = one_line(title, MAX_TITLE + 1)
     if not line:
         raise BadInput("the title is empty", "Give one line that says what it is about.")
+    if len(line) > MAX_TITLE:
+        raise BadInput(
+            f"the title has {len(title)} characters, more than {MAX_TITLE}", "Shorten it; the text has room for more."
+        )
     return line
 
 
