@@ -280,8 +280,17 @@ class ForgeContract:
         assert posted.as_comment
         (review,) = stage.forge.comments(opened.number)
         assert review.review_state in (None, "commented")
-        assert review.body.startswith("✅ Review complete - all comments addressed")
+        assert review.body.startswith("✅ Review complete - nothing to address")
         assert "All fine." in review.body
+
+    def test_an_approval_of_ones_own_after_a_review_says_that_its_comments_are_addressed(
+        self, make_stage: MakeStage
+    ) -> None:
+        stage = make_stage()
+        opened = stage.open("feature", author=stage.forge.login())
+        for verdict in (Verdict.CHANGES, Verdict.APPROVE):
+            stage.forge.post_review(opened.number, body=f"{verdict}", verdict=verdict, head=opened.head, marker="")
+        assert stage.forge.comments(opened.number)[-1].body.startswith("✅ Review complete - all comments addressed")
 
     def test_changes_asked_of_ones_own_become_a_comment_with_the_body_alone(self, make_stage: MakeStage) -> None:
         stage = make_stage()

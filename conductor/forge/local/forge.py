@@ -309,7 +309,13 @@ class LocalForge:
                 if current != head:
                     raise HeadMovedError(current)
             draft = posts.review_draft(
-                login=login, own=row["author"] == login, verdict=verdict, body=body, head=head, marker=marker
+                login=login,
+                own=row["author"] == login,
+                verdict=verdict,
+                body=body,
+                head=head,
+                marker=marker,
+                earlier=posts.reviewed(connection, number),
             )
             posted = posts.post(connection, number, draft)
         self._layout.wake("posts")
