@@ -49,6 +49,9 @@ class Forge(Protocol):
 
     def create_issue(self, title: str, body: str) -> Issue: ...
 
+    def close_issue(self, number: int) -> Issue:
+        """Close it; a closed one is answered as it is."""
+
     def comments(self, number: int) -> list[Comment]:
         """Comments and submitted reviews, oldest first, all pages."""
 
@@ -71,6 +74,12 @@ class Forge(Protocol):
 
     def close_pull_request(self, number: int) -> PullRequest:
         """Close it unmerged; a closed one is answered as it is, a merged one is ``NotSo``."""
+
+    def reopen_pull_request(self, number: int) -> PullRequest:
+        """Open a closed one again; an open one is answered as it is.
+
+        ``NotSo``: merged, its branch is gone or has nothing to bring, or has another open pull request.
+        """
 
     def remote_url(self) -> str | None:
         """The git remote that the forge keeps, where it keeps one itself (local), else None."""

@@ -149,6 +149,8 @@ def parse_result(raw: bytes) -> Result:
     except RecursionError:
         raise ResultError("whole file", "expected a flat object, found nesting too deep to read") from None
     except ValueError as fault:
+        if "int_max_str_digits" in str(fault):
+            raise ResultError("whole file", "a number too long to read") from None
         raise ResultError("whole file", f"expected JSON: {one_line(str(fault))}") from None
     if not isinstance(data, dict):
         raise ResultError("line 1 column 1", f"expected a JSON object, found {_kind(data)}")
@@ -214,13 +216,16 @@ def _kind(value: Any) -> str:
 
 def _explain(fault: ValidationError) -> ResultError:
     first = fault.errors(include_url=False, include_context=False)[0]
-    place = ".".join(str(part) for part in first["loc"]) or "whole object"
+    place = ".".join(str(part) for part in first["loc"])
+    given = bool(place)
     message = one_line(str(first["msg"]).removeprefix("Value error, "))
+    if not place and message.startswith("pr_url: "):
+        place, message = "pr_url", message.removeprefix("pr_url: ")
     if first["type"] == "missing":
         message = "this field is required"
     found = (
         f", found {one_line(json.dumps(first['input'], default=str), 80)}"
-        if first["loc"] and first["type"] != "missing"
+        if given and first["type"] != "missing"
         else ""
     )
-    return ResultError(f"field {place}" if first["loc"] else place, message + found)
+    return ResultError(f"field {place}" if place else "whole object", message + found)

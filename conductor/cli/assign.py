@@ -10,6 +10,7 @@ import click
 
 from conductor.cli.context import Context, find_context
 from conductor.cli.decide import told
+from conductor.cli.named import issue_named
 from conductor.cli.output import read_options
 from conductor.cli.requests import pane_known
 from conductor.cli.status import read_state
@@ -94,7 +95,7 @@ def _new_branch(context: Context, layout: Layout, pane: int, issue: int | None) 
 def _from_issue(context: Context, number: int) -> tuple[str, str]:
     from conductor.forge import open_forge
 
-    found = open_forge(context.config, context.root).issue(number)
+    found = issue_named(open_forge(context.config, context.root), number, "--issue")
     return found.title, found.body
 
 

@@ -7,7 +7,8 @@ from typing import Any, cast, get_args
 
 import click
 
-from conductor.cli.context import find_context
+from conductor.cli.context import Context, find_context
+from conductor.cli.named import open_issue_named
 from conductor.cli.output import answer, read_options
 from conductor.cli.requests import ask, pane_known, who
 from conductor.cli.status import read_state
@@ -27,7 +28,7 @@ from schemas.text import clean, one_line
     "--follow-up",
     type=click.IntRange(min=1),
     metavar="ISSUE",
-    help="With approve: the issue that takes up the high findings that stay open.",
+    help="With approve: the open issue that takes up the high findings that stay open.",
 )
 @read_options
 def command(
@@ -48,10 +49,11 @@ def command(
     Example: taskmaestro decide 2 another-cycle --why "the last finding is easy"
              taskmaestro decide 2 approve --why "accepted for the demo" --follow-up 31
 
-    Exit codes: 0; 1 nothing waits for a decision, or the rules do not take it; 2 no such pane; 8 the
-    conductor has not answered yet.
+    Exit codes: 0; 1 nothing waits for a decision, or the rules do not take it; 2 no such pane, or
+    no such open issue; 3 the forge cannot be reached; 8 the conductor has not answered yet.
     """
-    layout = Layout(find_context().root)
+    context = find_context()
+    layout = Layout(context.root)
     pane_known(layout, pane)
     state = read_state(layout.pane_file(pane))
     if not state.get("attention"):
@@ -65,6 +67,8 @@ def command(
         raise BadInput("--why is empty", "Say why in a few words: the journal keeps it.")
     if follow_up is not None and verb != "approve":
         raise BadInput("--follow-up goes with approve only", "Leave it out.")
+    if follow_up is not None:
+        _must_be_open(context, follow_up)
     event = UserDecided(
         pane=pane,
         at=datetime.now(UTC),
@@ -75,6 +79,13 @@ def command(
         follow_up_issue=follow_up,
     )
     return told(layout, event, as_json=as_json, jq=jq, silent=silent)
+
+
+def _must_be_open(context: Context, number: int) -> None:
+    """Findings may only be left to an issue that somebody can work on."""
+    from conductor.forge import open_forge
+
+    open_issue_named(open_forge(context.config, context.root), number, "--follow-up")
 
 
 def told(layout: Layout, event: Any, *, as_json: bool, jq: str | None, silent: bool) -> int:

@@ -81,7 +81,8 @@ def all_checks(cwd: Path) -> Iterator[Check]:
     try:
         context = find_context(cwd)
     except Fault as fault:
-        yield Check("repository", "missing", fault.what, "git init && git add . && git commit -m 'First commit'")
+        fix = "Change to your repository, or make one here: git init && git add . && git commit -m 'First commit'"
+        yield Check("repository", "missing", fault.what, fix)
         yield from _machine(cwd)
         return
     if git.state != "missing":
@@ -183,12 +184,12 @@ def _configured(context: Context) -> Iterator[Check]:
         yield Check("configuration", "ok", str(layout.config))
     else:
         yield Check("configuration", "warn", "there is none: the defaults count", "taskmaestro init")
-    yield from _forge(config)
+    yield from _forge(config, written=layout.config.exists())
     yield from _agents(layout, config)
     yield _lock(layout)
 
 
-def _forge(config: Config) -> Iterator[Check]:
+def _forge(config: Config, *, written: bool) -> Iterator[Check]:
     if config.forge.kind == "github":
         gh = shutil.which("gh")
         if gh is None:
@@ -203,7 +204,8 @@ def _forge(config: Config) -> Iterator[Check]:
         yield Check("checks", "ok", names)
     else:
         text = "no checks are configured ([forge.local.checks]): nothing can turn green"
-        yield Check("checks", "warn", text, "taskmaestro init")
+        fix = "In .taskmaestro/config.toml name them under [forge.local.checks], or set allow_no_checks under [ci]."
+        yield Check("checks", "warn", text, fix if written else "taskmaestro init")
 
 
 def _agents(layout: Layout, config: Config) -> Iterator[Check]:

@@ -66,7 +66,8 @@ def command(force: bool, forge: str | None, agent: str | None, untried: bool, as
 
     Finds the commands for format, lint, types and test, the default branch and an installed agent, keeps
     taskmaestro's own files out of every commit (in .git/info/exclude; no .gitignore changes), and makes
-    the local forge where that is the kind. May be repeated: what is there stays.
+    the local forge where that is the kind. May be repeated: what is there stays. A repository without a commit
+    is refused.
 
     Each command is tried once on a checkout of the newest commit. One that fails there already is left out,
     since no worker could ever get it green.
@@ -98,23 +99,26 @@ def initialise(
     """
     top, common = g.root_and_common_dir(cwd)
     root = g.main_root(top, common)
+    _must_have_commit(root)
     found = find(root, forge, agent)
     path = root / CONFIG
     there = path.exists() or path.is_symlink()
     backup: Path | None = None
+    text: str | None = None
     if there and not force:
         config = load_config(root)
+        excluded = g.exclude_private(root)
     else:
-        if told is not None and g.head(root) is not None:
-            g.exclude_private(root)
+        excluded = g.exclude_private(root)
+        if told is not None:
             try_out(found, told)
         text = config_text(found)
         config = parse_config(text.encode(), path)
+    made = _open_forge(config, root)
+    if text is not None:
         path.parent.mkdir(exist_ok=True)
         backup = _keep_copy(path) if there else None
         replace_file(path, text)
-    excluded = g.exclude_private(root)
-    made = _open_forge(config, root)
     kept = _set_values(root) if there and not force else []
     return {
         "ok": True,
@@ -136,14 +140,21 @@ def initialise(
     }
 
 
+def _must_have_commit(root: Path) -> None:
+    """Worktrees and the local forge start from a commit: refused before anything is written."""
+    if g.head(root) is None:
+        raise BadInput(
+            f"{root} has no commit yet: worktrees need one; nothing was written",
+            "Commit something first: git add . && git commit -m 'First commit'",
+        )
+
+
 def find(root: Path, forge: str | None = None, agent: str | None = None) -> Found:
     """Look around in the repository and on PATH; changes nothing. Raises ``BadInput`` for an unknown agent."""
     notes: list[str] = []
     agents = [name for name in AGENTS if shutil.which(name)]
     agent = _agent(agents, agent, notes)
     branch = g.default_branch(root) or g.current_branch(root)
-    if g.head(root) is None:
-        notes.append("the repository has no commit yet; make one before the first worker starts")
     url = g.git(["config", "--get", "remote.origin.url"], root, check=False).output.strip()
     kind = _forge(forge)
     if url and kind == "local":
@@ -154,7 +165,10 @@ def find(root: Path, forge: str | None = None, agent: str | None = None) -> Foun
     commands = {str(slot): one for slot, one in detected.commands.items()}
     notes += [f"{one.slot}: left out, since {one.missing} ({one.why})" for one in detected.missing]
     if not commands:
-        notes.append("no commands for format, lint, types or test were found; set them under [battery]")
+        notes.append(
+            "no commands for format, lint, types or test were found, so there are no checks and nothing can turn green:"
+            " name them under [forge.local.checks], or set allow_no_checks = true under [ci]"
+        )
     needed = [name for name in generated(Project(root, root)) if g.is_ignored(root, name)]
     return Found(root, branch, agents, kind, commands, agent, needed, {}, notes)
 

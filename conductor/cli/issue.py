@@ -16,7 +16,7 @@ from schemas.text import clean, one_line
 
 @click.group()
 def issue() -> None:
-    """File and read issues.
+    """File, read and close issues.
 
     \b
     Example: taskmaestro issue view 12
@@ -48,10 +48,7 @@ def view(*, number: str, as_json: bool, jq: str | None, silent: bool) -> None:
     \b
     Example: taskmaestro issue view 12 --jq .title
     """
-    digits = number.removeprefix("#")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 9 and int(digits)):
-        raise BadInput(f"{one_line(number)!r} is no issue number", "Give a number such as 12 or #12.")
-    found = _forge().issue(int(digits))
+    found = _forge().issue(_number(number))
     answer(
         found.model_dump(mode="json"),
         as_json=as_json,
@@ -59,6 +56,20 @@ def view(*, number: str, as_json: bool, jq: str | None, silent: bool) -> None:
         silent=silent,
         text=lambda: f"{_headline(found)}\n\n{clean(found.body).strip() or '(no description)'}",
     )
+
+
+@issue.command()
+@click.argument("number")
+@read_options
+@telling_faults
+def close(*, number: str, as_json: bool, jq: str | None, silent: bool) -> None:
+    """Close an issue. A merged pull request closes those that its text says it closes (`Closes #12`) by itself.
+
+    \b
+    Example: taskmaestro issue close 12
+    """
+    closed = _forge().close_issue(_number(number))
+    answer(closed.model_dump(mode="json"), as_json=as_json, jq=jq, silent=silent, text=_headline(closed))
 
 
 @issue.command("list")
@@ -85,6 +96,13 @@ def list_(*, as_json: bool, jq: str | None, silent: bool) -> None:
 def _forge() -> Forge:
     context = find_context()
     return open_forge(context.config, context.root)
+
+
+def _number(number: str) -> int:
+    digits = number.removeprefix("#")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 9 and int(digits)):
+        raise BadInput(f"{one_line(number)!r} is no issue number", "Give a number such as 12 or #12.")
+    return int(digits)
 
 
 def _headline(found: Issue) -> str:

@@ -14,7 +14,7 @@ from conductor.cli.reading import Tail, changes
 from conductor.dashboard.live import event_line
 from conductor.dashboard.narrate import Narrator, Said
 from conductor.layout import Layout
-from schemas.errors import NotSo
+from schemas.errors import BadInput, NotSo
 from schemas.journal import EventLine, JournalLine
 from schemas.text import clean
 
@@ -34,6 +34,8 @@ def command(*, follow: bool, pane: int | None, everything: bool, as_json: bool, 
     Example: taskmaestro journal --pane 2
              taskmaestro journal --follow
              taskmaestro journal --jq 'select(.line == "note") | .text'
+
+    Exit codes: 0; 1 nothing happened yet; 2 no such pane.
     """
     layout = Layout(find_context().root)
     if not layout.state.is_dir():
@@ -42,6 +44,7 @@ def command(*, follow: bool, pane: int | None, everything: bool, as_json: bool, 
     tail = Tail(layout.journal)
     if not follow:
         printer.print(tail.parsed())
+        printer.must_know_pane()
         return
     with changes(layout.state) as change:
         try:
@@ -63,16 +66,26 @@ class _Printer:
         self._jq = jq
         self._silent = silent
         self._narrator = Narrator()
+        self._met = False
 
     def print(self, lines: Iterable[tuple[bytes, JournalLine]]) -> None:
         for raw, line in lines:
             said = self._narrator.tell(line)
             if self._pane is not None and _pane_of(line) != self._pane:
                 continue
+            self._met = True
             text = self._raw_text(raw) if self._raw else self._told(said)
             if text and not self._silent:
                 click.echo(text)
         sys.stdout.flush()
+
+    def must_know_pane(self) -> None:
+        """Raises ``BadInput`` where the journal has neither the pane nor a line about it (one may be gone by now)."""
+        panes = self._narrator.fleet.panes
+        if self._pane is None or self._met or self._pane in panes:
+            return
+        known = ", ".join(str(index) for index in sorted(panes)) or "none"
+        raise BadInput(f"there is no pane {self._pane}", f"Panes: {known}.")
 
     def _raw_text(self, raw: bytes) -> str:
         if self._jq is not None:

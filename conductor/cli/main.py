@@ -6,14 +6,15 @@ Exit codes are those of docs/contracts.md, "Command line".
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import click
 
-from schemas.errors import Fault
+from conductor.cli.stdout import OutputLostError, closed, let_go_of_stdout, watch_stdout
+from schemas.errors import Fault, Unavailable
 from schemas.text import clean
 
 INTERRUPTED = 130
@@ -49,8 +50,8 @@ SECTIONS: dict[str, dict[str, Verb]] = {
     "Decide": {
         "assign": Verb("conductor.cli.assign:command", "Give a pane a task"),
         "decide": Verb("conductor.cli.decide:command", "Decide where a pane waits for a person"),
-        "issue": Verb("conductor.cli.issue:issue", "File and read issues"),
-        "pr": Verb("conductor.cli.pr:pr", "Open, read, check, review and close pull requests"),
+        "issue": Verb("conductor.cli.issue:issue", "File, read and close issues"),
+        "pr": Verb("conductor.cli.pr:pr", "Open, read, check, review, close and reopen pull requests"),
     },
     "For workers, in their pane": {
         "report": Verb(
@@ -106,7 +107,7 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            _let_go_of_stdout()
+            let_go_of_stdout()
             raise click.exceptions.Exit(PIPE_CLOSED) from None
 
 
@@ -134,8 +135,8 @@ def cli() -> None:
              taskmaestro status
 
     Exit codes: 0 done; 1 the thing asked about is not so; 2 usage or bad input; 3 a needed program or service is
-    missing or unreachable; 4 a person must decide; 8 still pending; 70 a defect of taskmaestro; 130 interrupted;
-    141 nobody read the output any more.
+    missing or unreachable, or the answer cannot be written; 4 a person must decide; 8 still pending; 70 a defect
+    of taskmaestro; 130 interrupted; 141 nobody reads the output (any more).
     """
 
 
@@ -143,6 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and answer its exit code. A verb that returns a whole number gives the code itself."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     as_json = _wants_json(arguments)
+    watch_stdout()
     try:
         code = cli.main(arguments, prog_name="taskmaestro", standalone_mode=False)
         sys.stdout.flush()
@@ -157,8 +159,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _let_go_of_stdout()
+        let_go_of_stdout()
         return PIPE_CLOSED
+    except OutputLostError as lost:
+        return _tell_lost(lost, as_json=as_json)
     except Exception as defect:
         return _tell_defect(defect, as_json=as_json)
     return code if isinstance(code, int) and not isinstance(code, bool) else 0
@@ -174,12 +178,23 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 def _tell(what: str, hint: str, *, as_json: bool) -> None:
     text = clean(f"{what}\n{hint}" if hint else what)
-    if as_json:
-        import json
+    with suppress(OSError):  # where stderr takes nothing either, the exit code has to do
+        if as_json:
+            import json
 
-        click.echo(json.dumps({"ok": False, "error": text}), err=True)
-    else:
-        click.echo(f"taskmaestro: {text}", err=True)
+            click.echo(json.dumps({"ok": False, "error": text}), err=True)
+        else:
+            click.echo(f"taskmaestro: {text}", err=True)
+
+
+def _tell_lost(lost: OutputLostError, *, as_json: bool) -> int:
+    let_go_of_stdout()
+    done = "What the command had to do may be done: ask with `taskmaestro status`."
+    if closed(lost):
+        _tell("nobody reads the answer: standard output is closed", done, as_json=as_json)
+        return PIPE_CLOSED
+    _tell(f"the answer could not be written to standard output: {lost.strerror}", done, as_json=as_json)
+    return Unavailable.exit_code
 
 
 def _tell_usage(fault: click.ClickException, *, as_json: bool) -> None:
@@ -205,11 +220,6 @@ def _tell_defect(defect: Exception, *, as_json: bool) -> int:
         as_json=as_json,
     )
     return DEFECT
-
-
-def _let_go_of_stdout() -> None:
-    """Nobody reads any more: what is still buffered must not raise again when the interpreter ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ _MARKS = {CheckState.PASSED: "pass", CheckState.FAILED: "fail", CheckState.PENDI
 
 @click.group()
 def pr() -> None:
-    """Open, read, check, review and close pull requests.
+    """Open, read, check, review, close and reopen pull requests.
 
     \b
     Where a pull request is asked for, its number or its branch names it; without either it is the
@@ -182,9 +182,9 @@ def diff(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> N
 
 @pr.command()
 @click.argument("which", required=False)
-@click.option("-a", "--approve", "action", flag_value="approve", help="Approve this head.")
-@click.option("-r", "--request-changes", "action", flag_value="changes", help="Ask for changes.")
-@click.option("-c", "--comment", "action", flag_value="comment", help="Say something without a verdict.")
+@click.option("-a", "--approve", is_flag=True, help="Approve this head.")
+@click.option("-r", "--request-changes", "changes", is_flag=True, help="Ask for changes.")
+@click.option("-c", "--comment", "remark", is_flag=True, help="Say something without a verdict.")
 @click.option(
     "--head",
     metavar="SHA",
@@ -196,7 +196,9 @@ def diff(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> N
 def review(
     *,
     which: str | None,
-    action: str | None,
+    approve: bool,
+    changes: bool,
+    remark: bool,
     head: str | None,
     body: str | None,
     body_file: str | None,
@@ -209,19 +211,21 @@ def review(
     \b
     Example: taskmaestro pr review 12 --request-changes --body-file review.md
     """
-    if action is None:
-        raise BadInput("no verdict was given", "Add --approve, --request-changes or --comment.")
+    if approve + changes + remark != 1:
+        what = "these verdicts contradict each other" if approve or changes or remark else "no verdict was given"
+        raise BadInput(what, "Give one of --approve, --request-changes and --comment.")
     context, forge = _open()
     pull = _pull(context, forge, which)
     text = read_body(body, body_file)
     if head is not None and pull.head != head:
         raise _moved(pull.number, pull.head)
-    if action == "comment":
+    if remark:
         posted = forge.comment(pull.number, text or "")
     else:
-        verdict = Verdict.APPROVE if action == "approve" else Verdict.CHANGES
+        verdict = Verdict.APPROVE if approve else Verdict.CHANGES
         if verdict is Verdict.APPROVE and text is None:
-            text = "LGTM - all review comments addressed"
+            earlier = any(one.review_state == "changes_requested" for one in forge.comments(pull.number))
+            text = "LGTM - all review comments addressed" if earlier else "LGTM"
         try:
             posted = forge.post_review(pull.number, body=text or "", verdict=verdict, head=pull.head, marker="")
         except HeadMovedError as error:
@@ -277,6 +281,21 @@ def close(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> 
     """
     context, forge = _open()
     pull = forge.close_pull_request(_number(context, forge, which))
+    answer(_pull_json(pull), as_json=as_json, jq=jq, silent=silent, text=_headline(pull))
+
+
+@pr.command()
+@click.argument("number", type=click.IntRange(min=1), metavar="N")
+@read_options
+@telling_faults
+def reopen(*, number: int, as_json: bool, jq: str | None, silent: bool) -> None:
+    """Open a closed pull request again, at the head that its branch has now.
+
+    \b
+    Example: taskmaestro pr reopen 12
+    """
+    _, forge = _open()
+    pull = forge.reopen_pull_request(number)
     answer(_pull_json(pull), as_json=as_json, jq=jq, silent=silent, text=_headline(pull))
 
 

@@ -8,9 +8,11 @@ import time
 import click
 
 from conductor.cli.context import find_context
+from conductor.cli.named import issue_named
 from conductor.cli.output import answer, note
 from conductor.layout import Layout
 from schemas.errors import BadInput, Unavailable
+from schemas.text import one_line
 
 _START_WAIT = 15.0
 
@@ -42,6 +44,9 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
 
     What is there already is kept, so the same command brings everything back after tmux or the machine died:
     panes, agents and unfinished tasks. Without COUNT: the panes that there were.
+
+    Exit codes: 0; 2 no such issue or agent, or more issues than free panes; 3 a program, tmux or the forge is missing,
+    or the conductor does not start.
     """
     from conductor.loop.adapters import panes_of, worktrees_of
     from conductor.loop.bring_up import bring_up, check_kind, chosen, make_plan
@@ -53,10 +58,15 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
     layout, config = Layout(context.root), context.config
     from conductor.forge import open_forge
 
-    forge = open_forge(config, layout.root)
-    listed = [forge.issue(number) for number in issues]
-    plan = make_plan(layout, config, count=count, issues=listed, agent=agent, review_pane=review_pane)
     kinds = agent_kinds(config)
+    if agent is not None and agent not in kinds:
+        raise BadInput(
+            f"--agent {one_line(agent, 60)}: no such agent is known",
+            f"Known: {', '.join(sorted(kinds))}; [agents] in config.toml adds more.",
+        )
+    forge = open_forge(config, layout.root)
+    listed = [issue_named(forge, number, "--issues") for number in issues]
+    plan = make_plan(layout, config, count=count, issues=listed, agent=agent, review_pane=review_pane)
     needed: tuple[str, ...] = ()
     for name in sorted({plan.agent_of(index) for index in plan.workers()}):
         kind = check_kind(kinds, name)
@@ -65,7 +75,7 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
     if config.forge.kind == "local" and not config.forge.local.checks and not config.ci.allow_no_checks:
         note(
             "no checks are configured ([forge.local.checks] in config.toml): nothing can turn green."
-            " `taskmaestro init` detects them."
+            " `taskmaestro init` detects some; else name them there, or set allow_no_checks under [ci]."
         )
     panes = panes_of(layout, config)
     done = bring_up(

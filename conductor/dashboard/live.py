@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import queue
 import re
+import signal
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -23,7 +24,7 @@ from rich.text import Text
 from conductor.core.state import Fleet
 from conductor.core.watches import awaited
 from conductor.dashboard.narrate import Said
-from conductor.dashboard.rows import Row, clock, row_of
+from conductor.dashboard.rows import Row, attention_lines, clock, row_of
 from conductor.dashboard.table import rich_table
 from schemas.text import clean, one_line
 
@@ -143,17 +144,30 @@ class LiveTable(_Drawn):
         super().__init__()
         self.console = console or Console()
         self._live = Live(console=self.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._live.vertical_overflow = "crop"
         self._shown: object = None
+        self._size: tuple[int, int] | None = None
+        self._last: _State | None = None
+        self._before: Any = None
 
     def __enter__(self) -> Self:
         self._live.start()
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGWINCH, self._resized)
         return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGWINCH, self._before)
         super().__exit__(kind, value, trace)
         self._live.stop()
+
+    def _resized(self, _number: int, _frame: object) -> None:
+        """The terminal has another size: the same is drawn again, in it."""
+        if self._last is not None:
+            self._queue.put(self._last)
 
     def _print(self, lines: Sequence[str]) -> None:
         width = self.console.width
@@ -162,11 +176,15 @@ class LiveTable(_Drawn):
                 self.console.print(Text(part.rstrip()), no_wrap=True, overflow="ellipsis")
 
     def _redraw(self, state: _State) -> None:
+        self._last = state
         rows, size = rows_of(state.fleet), self.console.size
         now = (rows, headline(state.conductor), size)
         if now != self._shown:
             self._shown = now
-            self._live.update(live_view(rows, state.conductor, size.width), refresh=True)
+            if self._size not in (None, size):
+                self.console.clear()  # the terminal has wrapped the old table
+            self._size = size
+            self._live.update(live_view(rows, state.conductor, size.width, size.height), refresh=True)
 
 
 class PlainLines(_Drawn):
@@ -192,12 +210,21 @@ def message_lines(text: str, at: datetime | None, pane: int | None) -> list[str]
     return [f"{clock(at or datetime.now().astimezone())} {first}", *(f"         {line}" for line in rest)]
 
 
-def live_view(rows: Sequence[Row], conductor: Mapping[str, Any] | None, width: int) -> RenderableType:
-    """What stands at the bottom of the terminal."""
+def live_view(
+    rows: Sequence[Row], conductor: Mapping[str, Any] | None, width: int, height: int | None = None
+) -> RenderableType:
+    """What stands at the bottom of the terminal. In few rows (``height``) the table comes first, then one line for each
+    pane that needs a person; who conducts is left out where even that is too much.
+    """
     rule = Text(f"── {headline(conductor)} ".ljust(min(width, 400), "─")[:width], style="dim")
     if not rows:
         return Group(rule, Text("no panes yet: taskmaestro up 3 makes some", style="dim"))
-    return Group(rule, rich_table(rows, width, message_lines=_ATTENTION_LINES))
+    told = [len(attention_lines(row, width)) for row in rows]
+    table = 1 + len(rows)
+    if height is None or 1 + table + sum(min(count, _ATTENTION_LINES) for count in told) <= height:
+        return Group(rule, rich_table(rows, width, message_lines=_ATTENTION_LINES))
+    short = rich_table(rows, width, message_lines=1)
+    return Group(rule, short) if 1 + table + sum(map(bool, told)) <= height else short
 
 
 def svg(

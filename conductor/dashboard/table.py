@@ -35,7 +35,9 @@ def rich_table(rows: Sequence[Row], width: int, *, message_lines: int | None = N
     parts: list[RenderableType] = [table]
     for row in rows:
         lines = attention_lines(row, width)
-        if message_lines is not None and len(lines) > message_lines:
+        if message_lines == 1:
+            lines = lines[:1]
+        elif message_lines is not None and len(lines) > message_lines:
             lines = [*lines[: message_lines - 1], f"    … (all of it: taskmaestro explain {row.pane})"]
         parts += [Text(line, style="bold red" if number == 0 else "red") for number, line in enumerate(lines)]
     return Group(*parts)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 WIDTH, HEIGHT = 200, 50
 CONDUCTOR_SHARE = 0.25
+CONDUCTOR_ROWS = 8
+"""The conductor's least height where the window has three times that: its table must be seen in 80x24."""
 _PLACEHOLDER = ("sleep", "2147483")
 _SMALLEST = 2
 
@@ -39,6 +41,11 @@ def checksum(layout: str) -> str:
         total = (total >> 1) + ((total & 1) << 15)
         total = (total + byte) & 0xFFFF
     return f"{total:04x}"
+
+
+def _border(spec: PaneSpec) -> str:
+    """What stands in a pane's border: its index once."""
+    return spec.title if spec.title.startswith(f"{spec.index} ") else f"{spec.index} {spec.title}"
 
 
 def _cuts(size: int, count: int) -> Iterator[tuple[int, int]]:
@@ -58,13 +65,18 @@ def _row_of_cells(width: int, height: int, top: int, numbers: Sequence[int]) -> 
     return f"{width}x{height},0,{top}{{{','.join(cells)}}}"
 
 
+def conductor_rows(height: int) -> int:
+    """The height of the conductor's pane in a window of this height."""
+    return max(_SMALLEST, round(height * CONDUCTOR_SHARE), min(CONDUCTOR_ROWS, height // 3))
+
+
 def layout_string(width: int, height: int, workers: Sequence[int], conductor: int | None) -> str | None:
     """The layout as tmux writes it; pane numbers (``%N`` without the sign) in the order of the window's
     panes.
 
     Workers are tiled in rows as equal as can be, the conductor last. None where the window is too small.
     """
-    bottom = max(_SMALLEST, round(height * CONDUCTOR_SHARE)) if conductor is not None and workers else 0
+    bottom = conductor_rows(height) if conductor is not None and workers else 0
     above = height - bottom - 1 if bottom else height
     columns = math.ceil(math.sqrt(len(workers))) if workers else 1
     counts = math.ceil(len(workers) / columns) if workers else 0
@@ -138,7 +150,7 @@ class Layout:
         own = ("set-option", "-p", "-t", pane_id)
         self._tmux.run_many(
             (*own, TAG, self.tag_of(spec.index)),
-            (*own, BORDER, unformatted(one_line(f"{spec.index} {spec.title}", 60))),
+            (*own, BORDER, unformatted(one_line(_border(spec), 60))),
             (*own, "remain-on-exit", "on"),
             # Enter for one agent must never reach another one's dialog.
             (*own, "synchronize-panes", "off"),
@@ -266,6 +278,23 @@ class Layout:
             int(str(conductors[0])[1:]) if conductors else None,
         )
         window.select_layout(string or "tiled")
+        if conductors and workers:
+            self._keep_height(str(window.window_id), str(conductors[0]))
+
+    def _keep_height(self, window_id: str, conductor: str) -> None:
+        """Have tmux keep the conductor's height as ``conductor_rows`` says when a terminal of another size attaches:
+        by itself it would shrink all panes alike. A hook of our own window; tmux 3.2 has no such hook.
+        """
+        limit, rows = round(CONDUCTOR_ROWS / CONDUCTOR_SHARE), CONDUCTOR_ROWS
+        few, many = f"resize-pane -t {conductor} -y {rows}", f"resize-pane -t {conductor} -y {CONDUCTOR_SHARE:.0%}"
+        small = f"#{{e|<:#{{window_height}},{limit}}}"
+        third = f"#{{e|<:#{{window_height}},{3 * rows}}}"
+        least = f"resize-pane -t {conductor} -y 33%"
+        command = f"if-shell -F \"{third}\" \"{least}\" \"if-shell -F '{small}' '{few}' '{many}'\""
+        try:
+            self._tmux.run("set-hook", "-w", "-t", window_id, "window-resized", command)
+        except TmuxRefused as refusal:
+            _LOG.info("the conductor's height follows the window's: %s", refusal.answer)
 
 
 @contextmanager

@@ -15,10 +15,12 @@ import pytest
 from conductor import inbox
 from conductor.cli import requests
 from conductor.cli.main import main
+from conductor.forge.local.forge import LocalForge
 from conductor.lock import ConductorLock
+from schemas.config import LocalForgeConfig
 from schemas.events import TaskGiven, UserDecided
 from schemas.pane import Role, Status
-from tests.support.repos import git
+from tests.support.repos import commit_file, git
 from tests.support.stories import Run
 
 Out = pytest.CaptureFixture[str]
@@ -80,12 +82,42 @@ def test_a_decision_is_taken_and_its_rule_is_told(alive: Run, capsys: Out) -> No
     assert line["event"]["why"] == "the last finding is easy"
 
 
-def test_an_approval_names_the_issue_that_follows_up(alive: Run, capsys: Out) -> None:
-    assert main(["decide", "3", "approve", "--why", "accepted", "--follow-up", "31", "--json"]) == 0
+@pytest.fixture
+def forge(run: Run) -> Iterator[LocalForge]:
+    """The repository's forge."""
+    made = LocalForge.create_or_open(run.layout.root, LocalForgeConfig())
+    yield made
+    made.close()
+
+
+def test_an_approval_names_the_issue_that_follows_up(alive: Run, forge: LocalForge, capsys: Out) -> None:
+    number = str(forge.create_issue("Mend the rest", "").number)
+    assert main(["decide", "3", "approve", "--why", "accepted", "--follow-up", number, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["taken"], told["rule"], told["refused"]) == (True, "approved by a person", False)
     assert told["message"].endswith("→ approved (cycle 3) — settled: cycle_cap")
     assert alive.pane(3).status is Status.APPROVED
+
+
+def test_findings_are_left_to_no_issue_that_is_missing_closed_or_a_pull_request(
+    run: Run, forge: LocalForge, capsys: Out
+) -> None:
+    root = run.layout.root
+    git(root, "checkout", "--quiet", "-b", "feature")
+    commit_file(root, "new.txt", "new\n")
+    git(root, "push", "--quiet", "origin", "feature")
+    pull = forge.create_pull_request(branch="feature", base="main", title="T", body="", draft=False).number
+    closed = forge.create_issue("Old", "").number
+    with forge._store.write() as connection:
+        connection.execute("UPDATE issues SET state = 'closed' WHERE number = ?", (closed,))
+    for number, said in (
+        (99, "--follow-up 99: there is no issue #99"),
+        (pull, "it is a pull request"),
+        (closed, f"issue #{closed} is closed"),
+    ):
+        assert main(["decide", "3", "approve", "--why", "accepted", "--follow-up", str(number)]) == 2
+        assert said in capsys.readouterr().err
+    assert waiting(run) == []
 
 
 def test_a_refusal_is_exit_1_with_the_reason(alive: Run, capsys: Out) -> None:
@@ -176,6 +208,17 @@ def test_an_issue_becomes_the_task(free: Run, monkeypatch: pytest.MonkeyPatch) -
     (event,) = waiting(free)
     assert isinstance(event, TaskGiven)
     assert (event.issue, event.title, event.body) == (31, "Parse dates", "- [ ] ISO 8601")
+
+
+def test_issues_and_agents_that_do_not_exist_are_bad_input(free: Run, forge: LocalForge, capsys: Out) -> None:
+    for arguments, said in (
+        (["assign", "5", "--issue", "99"], "--issue 99: there is no issue #99"),
+        (["up", "2", "--issues", "99"], "--issues 99: there is no issue #99"),
+        (["up", "2", "--agent", "nope"], "--agent nope: no such agent is known\nKnown: claude, scripted;"),
+    ):
+        assert main(arguments) == 2
+        assert said in capsys.readouterr().err
+    assert waiting(free) == []
 
 
 @pytest.mark.parametrize(

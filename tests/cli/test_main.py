@@ -187,6 +187,30 @@ def test_a_reader_that_stops_reading_ends_it_quietly(run: Run) -> None:
     assert process.returncode == 141
 
 
+@pytest.mark.parametrize("arguments", [["status"], ["status", "--json"], ["journal"], ["--help"], ["explain", "3"]])
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [(">/dev/full", 3, "No space left on device"), (">&-", 141, "standard output is closed")],
+)
+def test_an_answer_that_cannot_be_written_is_no_defect(
+    run: Run, arguments: list[str], redirection: str, code: int, said: str
+) -> None:
+    if "full" in redirection and not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    shell = ["sh", "-c", f'exec "$@" {redirection}', "sh", *command(*arguments)]
+    done = subprocess.run(shell, env=environment(), stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "defect" not in done.stderr
+
+
+def test_without_stdout_and_stderr_the_exit_code_tells(run: Run) -> None:
+    shell = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *command("status")]
+    assert subprocess.run(shell, env=environment(), timeout=60).returncode == 141
+    quiet = ["sh", "-c", 'exec "$@" >&-', "sh", *command("status", "--silent")]
+    assert subprocess.run(quiet, env=environment(), timeout=60).returncode == 0
+
+
 def test_outside_of_a_repository_it_says_where_to_go(tmp_path: Path, taskmaestro: Taskmaestro) -> None:
     done = taskmaestro("status", cwd=tmp_path)
     assert done.returncode == 2

@@ -101,6 +101,12 @@ def test_journal_of_one_pane(run: Run, capsys: Out) -> None:
     assert len(numbers) < run.memory.last_seq
 
 
+def test_journal_of_a_pane_that_never_was_is_refused(run: Run, capsys: Out) -> None:
+    assert main(["journal", "--pane", "77"]) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "taskmaestro: there is no pane 77\nPanes: 1, 2, 3, 4.\n")
+
+
 def test_a_torn_last_line_is_left_out_and_a_broken_one_is_named(run: Run, capsys: Out) -> None:
     whole = run.layout.journal.read_bytes()
     run.layout.journal.write_bytes(whole + b'{"seq": 108, "at"')

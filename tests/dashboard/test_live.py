@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
 import sys
 import threading
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 
 from conductor.core.state import Fleet
-from conductor.dashboard.live import LiveTable, PlainLines, svg
+from conductor.dashboard.live import LiveTable, PlainLines, live_view, rows_of, svg
 from conductor.dashboard.narrate import Narrator
 from conductor.journal import read
 from schemas.pane import Role
@@ -73,6 +74,17 @@ def test_the_table_is_drawn_again_only_when_something_changed(story: Run) -> Non
     assert "conductor: pid 4711 on here" in written(one)
 
 
+def test_in_few_rows_the_table_and_one_line_for_each_attention_are_seen(story: Run) -> None:
+    one = Console(file=io.StringIO(), width=80, height=8, force_terminal=True, color_system=None)
+    one.print(live_view(rows_of(story.memory.fleet), CONDUCTOR, 80, 8))
+    lines = written(one).splitlines()
+    assert len(lines) <= 8
+    wanted = [row for row in rows_of(story.memory.fleet) if row.attention]
+    assert wanted
+    assert sum("needs a person" in line for line in lines) == len(wanted)
+    assert sum(bool(re.match(r" *[1-4]\b", line)) for line in lines) == 4
+
+
 def test_no_thread_wakes_while_nothing_happens(story: Run) -> None:
     with LiveTable(console()) as view:
         view.update(story.memory.fleet, CONDUCTOR)
@@ -125,7 +137,7 @@ def test_the_picture_has_lines_and_table_is_stable_and_fetches_nothing(story: Ru
 SHOW = """
 import sys, threading
 from pathlib import Path
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from conductor.core.memory import Memory
 from conductor.dashboard.live import LiveTable
 from conductor.dashboard.narrate import Narrator
@@ -155,8 +167,12 @@ def test_in_a_real_terminal_lines_scroll_above_one_table(
     def screen() -> str:
         return tmux(private_tmux, "capture-pane", "-p").stdout
 
-    wait_until(lambda: "the end of it" in screen() and "needs a person" in screen(), timeout=30, what="the table")
-    shown = screen().splitlines()
+    def table_drawn() -> str | None:
+        text = screen()
+        below = text.rpartition("the end of it")[2].rpartition("PANE ")[2]
+        return text if "reviewer: " in below and "needs a person" in below else None
+
+    shown = (wait_until(table_drawn, timeout=30, what="the table") or "").splitlines()
     heads = [number for number, line in enumerate(shown) if line.startswith("PANE ")]
     assert len(heads) == 1, "the table stands there once"
     table = shown[heads[0] + 1 : heads[0] + 6]
@@ -165,3 +181,15 @@ def test_in_a_real_terminal_lines_scroll_above_one_table(
     assert "reviewer: " in table[4]
     assert ("LAST EVENT" in shown[heads[0]]) is (width >= 100)
     assert any("the end of it" in line for line in shown[: heads[0]])
+
+
+def test_the_table_is_drawn_anew_when_the_terminal_shrinks(story: Run) -> None:
+    one = console(width=200)
+    with LiveTable(one) as view:
+        view.update(story.memory.fleet, CONDUCTOR)
+        wait_until(lambda: "LAST EVENT" in written(one), what="the wide table")
+        drawn = len(written(one))
+        one.size = ConsoleDimensions(80, 8)
+        os.kill(os.getpid(), signal.SIGWINCH)
+        wait_until(lambda: "needs a person" in written(one)[drawn:], what="the small table")
+    assert "LAST EVENT" not in written(one)[drawn:]

@@ -75,6 +75,31 @@ class ForgeContract:
         stage.forge.close_pull_request(number)
         assert stage.forge.close_pull_request(number).state == "closed"
 
+    def test_a_closed_one_is_opened_again_at_the_head_of_its_branch(self, make_stage: MakeStage) -> None:
+        stage = make_stage(checks={"unit": PASS_UNLESS_TOLD})
+        number = stage.open("feature").number
+        stage.forge.close_pull_request(number)
+        head = stage.push("feature", "more.txt")
+        opened = stage.forge.reopen_pull_request(number)
+        assert (opened.number, opened.state, opened.head) == (number, "open", head)
+        assert [one.number for one in stage.forge.pull_requests()] == [number]
+        assert stage.forge.reopen_pull_request(number).state == "open"
+        done = settled(stage, number)
+        assert (done.head, done.state) == (head, CheckState.PASSED)
+
+    def test_a_closed_one_stays_closed_while_its_branch_has_another_or_is_gone(self, make_stage: MakeStage) -> None:
+        stage = make_stage()
+        number = stage.open("feature").number
+        stage.forge.close_pull_request(number)
+        second = stage.open("feature").number
+        with pytest.raises(NotSo, match=f"#{second}"):
+            stage.forge.reopen_pull_request(number)
+        stage.forge.close_pull_request(second)
+        stage.send(":feature")
+        with pytest.raises(NotSo, match="no branch feature"):
+            stage.forge.reopen_pull_request(number)
+        assert stage.forge.pull_request(number).state == "closed"
+
     def test_many_are_read_at_once_and_unknown_numbers_left_out(self, make_stage: MakeStage) -> None:
         stage = make_stage()
         numbers = [stage.open(f"feature-{n}").number for n in (1, 2, 3)]
@@ -131,11 +156,24 @@ class ForgeContract:
             lambda: forge.comment(77, "text"),
             lambda: forge.mark_ready(77),
             lambda: forge.close_pull_request(77),
+            lambda: forge.reopen_pull_request(77),
             lambda: forge.post_review(77, body="b", verdict=Verdict.CHANGES, head="a" * 40, marker=""),
         ):
             with pytest.raises(NotSo, match="77"):
                 ask()
         assert forge.checks([77]) == {}
+
+    # --- issues ---
+
+    def test_a_closed_issue_is_listed_no_more_and_can_still_be_read(self, make_stage: MakeStage) -> None:
+        forge = make_stage().forge
+        first, second = forge.create_issue("One", ""), forge.create_issue("Two", "")
+        for _ in range(2):
+            assert forge.close_issue(first.number).state == "closed"
+        assert [issue.number for issue in forge.issues()] == [second.number]
+        assert forge.issue(first.number).state == "closed"
+        with pytest.raises(NotSo, match="77"):
+            forge.close_issue(77)
 
     # --- checks ---
 
@@ -242,8 +280,17 @@ class ForgeContract:
         assert posted.as_comment
         (review,) = stage.forge.comments(opened.number)
         assert review.review_state in (None, "commented")
-        assert review.body.startswith("✅ Review complete - all comments addressed")
+        assert review.body.startswith("✅ Review complete - nothing to address")
         assert "All fine." in review.body
+
+    def test_an_approval_of_ones_own_after_a_review_says_that_its_comments_are_addressed(
+        self, make_stage: MakeStage
+    ) -> None:
+        stage = make_stage()
+        opened = stage.open("feature", author=stage.forge.login())
+        for verdict in (Verdict.CHANGES, Verdict.APPROVE):
+            stage.forge.post_review(opened.number, body=f"{verdict}", verdict=verdict, head=opened.head, marker="")
+        assert stage.forge.comments(opened.number)[-1].body.startswith("✅ Review complete - all comments addressed")
 
     def test_changes_asked_of_ones_own_become_a_comment_with_the_body_alone(self, make_stage: MakeStage) -> None:
         stage = make_stage()

@@ -137,6 +137,34 @@ def test_a_merge_that_somebody_pushed_is_recognised(make_stage: MakeStage) -> No
     assert stage.forge.diff(opened.number) == diff != ""
     with pytest.raises(NotSo, match="merged"):
         stage.forge.close_pull_request(opened.number)
+    with pytest.raises(NotSo, match="merged"):
+        stage.forge.reopen_pull_request(opened.number)
+
+
+def test_a_merge_closes_the_issues_that_the_text_says_it_closes(make_stage: MakeStage) -> None:
+    stage = make_stage()
+    one, two, other = (stage.forge.create_issue(title, "").number for title in ("One", "Two", "Other"))
+    stage.open("feature", body=f"Closes #{one}, fixes #{two}; see #{other}")
+    git(stage.root, "merge", "--quiet", "--no-ff", "--no-edit", "feature")
+    stage.send("main")
+    assert [issue.number for issue in stage.forge.issues()] == [other]
+    third = stage.forge.create_issue("Three", "").number
+    pull = stage.open("by-hand", body=f"Closes #{third}")
+    local(stage).merge(pull.number)
+    assert stage.forge.issue(third).state == "closed"
+
+
+def test_neither_closing_nor_merging_elsewhere_closes_an_issue(make_stage: MakeStage) -> None:
+    stage = make_stage()
+    number = stage.forge.create_issue("One", "").number
+    stage.forge.close_pull_request(stage.open("given-up", body=f"Closes #{number}").number)
+    stage.push("below", "below.txt")
+    stage.push("feature", "feature.txt", start="below")
+    pull = stage.forge.create_pull_request(
+        branch="feature", base="below", title="T", body=f"Closes #{number}", draft=False
+    )
+    assert local(stage).merge(pull.number).state == "merged"
+    assert stage.forge.issue(number).state == "open"
 
 
 def test_merged_and_deleted_in_one_push_counts_as_merged(make_stage: MakeStage) -> None:

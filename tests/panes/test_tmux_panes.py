@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from conductor.panes.layout import layout_string
-from conductor.panes.listing import TAG
+from conductor.panes.listing import BORDER, TAG
 from conductor.panes.tmux import TmuxPanes, session_name
 from conductor.ports import PaneSpec
 from schemas.errors import BadInput, NotSo, Unavailable
@@ -301,6 +302,24 @@ def test_session_names_hold_only_what_tmux_keeps_and_differ_by_path(tmp_path: Pa
     assert session_name(tmp_path / "日本").startswith("taskmaestro-repo-")
     with pytest.raises(BadInput):
         TmuxPanes("a.b:c")
+
+
+def test_the_conductor_keeps_eight_rows_in_a_small_terminal(bench: Bench, tmp_path: Path) -> None:
+    ids = bench.up(*[plain(n, tmp_path) for n in range(5)])
+
+    def rows() -> int:
+        return int(bench.tmux("display-message", "-p", "-t", ids[0], "#{pane_height}"))
+
+    for columns, lines, least, most in ((80, 24, 8, 8), (200, 60, 14, 15), (80, 15, 4, 5), (80, 24, 8, 8)):
+        bench.tmux("resize-window", "-t", ids[0], "-x", str(columns), "-y", str(lines))
+        wait_until(lambda: least <= rows() <= most, what=f"{least} to {most} rows of {lines}")  # noqa: B023
+
+
+def test_a_border_names_the_index_once(bench: Bench, tmp_path: Path) -> None:
+    spec = replace(plain(1, tmp_path), title="1 mine")
+    ids = bench.up(spec, replace(plain(2, tmp_path), title="other"))
+    shown = [bench.tmux("show-options", "-pqv", "-t", ids[index], BORDER) for index in (1, 2)]
+    assert shown == ["1 mine", "2 other"]
 
 
 def test_a_layout_that_does_not_fit_is_none() -> None:

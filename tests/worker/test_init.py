@@ -96,6 +96,21 @@ def test_force_writes_anew_and_keeps_a_copy(project: Path) -> None:
     assert again["backup"] != answer["backup"]
 
 
+def test_a_repository_without_a_commit_is_refused_before_anything_is_written(
+    tmp_path: Path, opened: list[Path]
+) -> None:
+    root = tmp_path / "empty"
+    root.mkdir()
+    git(root, "init", "--quiet")
+    exclude = root / ".git" / "info" / "exclude"
+    before = exclude.read_bytes() if exclude.exists() else None
+    with pytest.raises(BadInput, match="no commit yet"):
+        initialise(root)
+    assert not (root / ".taskmaestro").exists()
+    assert (exclude.read_bytes() if exclude.exists() else None) == before
+    assert opened == []
+
+
 def test_it_works_from_a_subfolder_and_from_a_worktree(project: Path) -> None:
     (project / "sub").mkdir()
     assert initialise(project / "sub")["root"] == str(project)

@@ -194,6 +194,20 @@ class LocalForge:
         self._layout.wake("pulls")
         return self.pull_request(number)
 
+    def reopen_pull_request(self, number: int) -> PullRequest:
+        row = self._one(number).row
+        if row["state"] == "merged":
+            raise NotSo(f"pull request #{number} is merged, so it cannot be opened again", "Open a new one.")
+        if row["state"] == "closed":
+            head, base = self._new_head(row["head_branch"], row["base_branch"])
+            with self._store.write() as connection:
+                pulls.reopen(connection, self._layout, number, (head, base))
+                runs.queue(connection, head, self._plan)
+            update_ref(self._layout.repo, f"refs/pull/{number}/head", head)
+            runs.launch(self._store, self._layout)
+            self._layout.wake("pulls")
+        return self.pull_request(number)
+
     def merge(self, number: int, *, method: Literal["merge", "squash"] = "merge") -> PullRequest:
         """Merge into the base branch, without a checkout. Nothing in taskmaestro calls this by itself.
 
@@ -224,6 +238,7 @@ class LocalForge:
                 raise HeadMovedError(one.head)
             connection.execute("UPDATE pulls SET merged_as = ? WHERE number = ?", (commit, number))
             pulls.end(connection, self._layout, number, "merged", f"merged by {self.login()}")
+            pulls.close_its_issues(connection, self._refs, row)
             # Last and inside: a base that moved undoes the rest.
             update_ref(repo, f"refs/heads/{row['base_branch']}", commit, one.base)
         self._layout.wake("push")
@@ -294,7 +309,13 @@ class LocalForge:
                 if current != head:
                     raise HeadMovedError(current)
             draft = posts.review_draft(
-                login=login, own=row["author"] == login, verdict=verdict, body=body, head=head, marker=marker
+                login=login,
+                own=row["author"] == login,
+                verdict=verdict,
+                body=body,
+                head=head,
+                marker=marker,
+                earlier=posts.reviewed(connection, number),
             )
             posted = posts.post(connection, number, draft)
         self._layout.wake("posts")
@@ -307,13 +328,15 @@ class LocalForge:
     # --- issues ---
 
     def issue(self, number: int) -> Issue:
+        self._observe(None)  # a merge that is noticed only now closes issues
+        return self._issue(number)
+
+    def _issue(self, number: int) -> Issue:
         with self._store.read() as connection:
-            row = connection.execute("SELECT * FROM issues WHERE number = ?", (number,)).fetchone()
-        if row is None:
-            raise NotSo(f"there is no issue #{number} in the local forge", "See `taskmaestro issue list`.")
-        return pulls.to_issue(row)
+            return pulls.to_issue(pulls.issue_row(connection, number))
 
     def issues(self) -> list[Issue]:
+        self._observe(None)
         with self._store.read() as connection:
             rows = connection.execute("SELECT * FROM issues WHERE state = 'open' ORDER BY number").fetchall()
         return [pulls.to_issue(row) for row in rows]
@@ -326,7 +349,13 @@ class LocalForge:
                 "INSERT INTO issues (number, title, body, author, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)",
                 (number, title, body, by, now(), now()),
             )
-        return self.issue(number)
+        return self._issue(number)
+
+    def close_issue(self, number: int) -> Issue:
+        with self._store.write() as connection:
+            pulls.issue_row(connection, number)
+            pulls.close_issues(connection, [number])
+        return self._issue(number)
 
     # --- inside ---
 

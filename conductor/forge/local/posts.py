@@ -18,6 +18,8 @@ from schemas.review import Verdict
 
 SELF_APPROVAL = "✅ Review complete - all comments addressed"
 """What an approval of one's own pull request says, as a comment (review protocol, Approval)."""
+FIRST_APPROVAL = "✅ Review complete - nothing to address"
+"""The same where no review came before: there were no comments."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +35,22 @@ class Draft:
     as_comment: bool = False
 
 
-def review_draft(*, login: str, own: bool, verdict: Verdict, body: str, head: str, marker: str) -> Draft:
+def reviewed(connection: sqlite3.Connection, number: int) -> bool:
+    """Whether a review stands there already."""
+    row = connection.execute("SELECT 1 FROM posts WHERE pull = ? AND kind = 'review' LIMIT 1", (number,)).fetchone()
+    return row is not None
+
+
+def review_draft(*, login: str, own: bool, verdict: Verdict, body: str, head: str, marker: str, earlier: bool) -> Draft:
     """The review as it may be posted: on one's own pull request a forge takes no verdict, so it becomes a
-    comment.
+    comment. ``earlier``: a review came before.
     """
     if not own:
         state = "approved" if verdict is Verdict.APPROVE else "changes_requested"
         return Draft("review", login, body, marker, state, head)
-    if verdict is Verdict.APPROVE and not body.startswith(SELF_APPROVAL):
-        body = f"{SELF_APPROVAL}\n\n{body}".rstrip()
+    words = SELF_APPROVAL if earlier else FIRST_APPROVAL
+    if verdict is Verdict.APPROVE and not body.startswith(words):
+        body = f"{words}\n\n{body}".rstrip()
     return Draft("review", login, body, marker, "commented", head, as_comment=True)
 
 

@@ -32,6 +32,8 @@ from schemas.errors import BadInput, NotSo
 from schemas.forge import Issue, PullRequest
 from schemas.text import one_line
 
+MAX_TITLE = 300
+"""Characters in a title: a longer one is refused, not cut."""
 MAX_BODY = 65_536
 """Characters in a body: GitHub's limit, kept here too, so that what works on one forge works on the other."""
 _CLOSES = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s+#(\d{1,9})\b", re.IGNORECASE)
@@ -60,10 +62,28 @@ def closes_issue(body: str) -> int | None:
     return int(found[1]) or None if found else None
 
 
+def close_its_issues(connection: sqlite3.Connection, refs: Refs, row: sqlite3.Row) -> None:
+    """Close what a merged pull request says it closes; only the default branch counts, as on GitHub."""
+    if row["base_branch"] == refs.head_branch():
+        close_issues(connection, [int(number) for number in _CLOSES.findall(row["body"])])
+
+
+def close_issues(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
+    """Close these issues; numbers of closed ones and of no issue are passed over."""
+    connection.executemany(
+        "UPDATE issues SET state = 'closed', updated_at = ? WHERE number = ? AND state = 'open'",
+        [(now(), number) for number in numbers],
+    )
+
+
 def checked_title(title: str) -> str:
-    line = one_line(title, 256)
+    line = one_line(title, MAX_TITLE + 1)
     if not line:
         raise BadInput("the title is empty", "Give one line that says what it is about.")
+    if len(line) > MAX_TITLE:
+        raise BadInput(
+            f"the title has {len(title)} characters, more than {MAX_TITLE}", "Shorten it; the text has room for more."
+        )
     return line
 
 
@@ -125,6 +145,17 @@ def row_of(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
     return rows[0]
 
 
+def issue_row(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
+    row: sqlite3.Row | None = connection.execute("SELECT * FROM issues WHERE number = ?", (number,)).fetchone()
+    if row is None:
+        kind = connection.execute("SELECT kind FROM numbers WHERE number = ?", (number,)).fetchone()
+        raise NotSo(
+            f"there is no issue #{number} in the local forge" + (", it is a pull request" if kind else ""),
+            "See `taskmaestro issue list`.",
+        )
+    return row
+
+
 def look(refs: Refs, row: sqlite3.Row) -> Observed:
     """Read a pull request's refs now. One that is closed or merged stays as it was then."""
     if row["state"] != "open":
@@ -149,6 +180,32 @@ def end(connection: sqlite3.Connection, layout: Layout, number: int, state: str,
         (state, why, now(), now(), number),
     )
     _cancel_unwanted(connection, row_of(connection, number)["head_seen"])
+    write_open_pulls(connection, layout)
+
+
+def reopen(connection: sqlite3.Connection, layout: Layout, number: int, refs: tuple[str, str]) -> None:
+    """Open a closed pull request again, at these commits (head, base). Raises ``NotSo`` where its branch has an open
+    one by now.
+    """
+    row = row_of(connection, number)
+    if row["state"] != "closed":
+        return  # another process was faster
+    head, base = refs
+    other = connection.execute(
+        "SELECT number FROM pulls WHERE head_branch = ? AND state = 'open'", (row["head_branch"],)
+    ).fetchone()
+    if other is not None:
+        raise NotSo(
+            f"{row['head_branch']} has an open pull request already, #{other['number']}",
+            f"Go on with that one, or close it first: taskmaestro pr close {other['number']}",
+        )
+    connection.execute(
+        "UPDATE pulls SET state = 'open', state_why = '', ended_at = NULL, base_seen = ?, updated_at = ?"
+        " WHERE number = ?",
+        (base, now(), number),
+    )
+    if head != row["head_seen"]:
+        see_head(connection, number, head, base)
     write_open_pulls(connection, layout)
 
 
@@ -191,6 +248,7 @@ class Observer:
             if merged:
                 # base_seen stays: the diff of a merged request is against the base before the merge.
                 end(connection, self._layout, number, "merged", f"{one.row['base_branch']} contains its head")
+                close_its_issues(connection, self._refs, row)
                 return
             connection.execute("UPDATE pulls SET base_seen = ? WHERE number = ?", (one.base, number))
             if one.branch_there:

@@ -215,6 +215,29 @@ def test_close_and_list(desk: Desk) -> None:
     assert desk.pr("list", "--json").stdout == "[]\n"
 
 
+@pytest.mark.parametrize("verdicts", [["-a", "-r"], ["-a", "-c"], ["-r", "-c"], []])
+def test_a_review_has_one_verdict(desk: Desk, verdicts: list[str]) -> None:
+    number = opened(desk)
+    refused = desk.pr("review", str(number), *verdicts, "-b", "x")
+    assert refused.exit_code == 2
+    assert "Give one of --approve" in refused.stderr
+    assert desk.pr("view", "--comments", "--jq", ".comments | length").stdout == "0\n"
+
+
+def test_a_title_that_is_too_long_is_refused_and_not_cut(desk: Desk) -> None:
+    assert desk.issue("create", "--title", "x" * 300, "--jq", ".title").stdout == "x" * 300 + "\n"
+    refused = desk.issue("create", "--title", "x" * 301)
+    assert refused.exit_code == 2
+    assert "the title has 301 characters, more than 300" in refused.stderr
+
+
+def test_a_closed_one_is_opened_again(desk: Desk) -> None:
+    number = opened(desk)
+    desk.pr("close")
+    assert desk.pr("reopen", str(number), "--jq", ".state").stdout == "open\n"
+    assert desk.pr("list", "--jq", ".[].number").stdout == f"{number}\n"
+
+
 def test_issues_are_filed_read_and_listed(desk: Desk) -> None:
     made = desk.issue("create", "--title", "Do it", "--body", "- [ ] done", "--jq", ".number")
     assert made.stdout == "1\n"
@@ -223,6 +246,9 @@ def test_issues_are_filed_read_and_listed(desk: Desk) -> None:
     assert desk.issue("list").stdout == "#1  open  Do it\n"
     assert desk.issue("view", "2").exit_code == 1
     assert desk.issue("view", "zwei").exit_code == 2
+    assert desk.issue("close", "#1").stdout == "#1  closed  Do it\n"
+    assert desk.issue("list", "--json").stdout == "[]\n"
+    assert desk.issue("close", "2").exit_code == 1
 
 
 def test_an_unknown_forge_names_the_known_ones(desk: Desk) -> None:
