@@ -100,6 +100,17 @@ class ForgeConfig(Frozen):
     local: LocalForgeConfig = LocalForgeConfig()
 
 
+class LoopsConfig(Frozen):
+    """``[loops]``: the review loops of a pull request."""
+
+    external_reviewers: tuple[str, ...] = Field(
+        default=("copilot", "copilot-pull-request-reviewer", "copilot-pull-request-reviewer[bot]"),
+        description="logins whose reviews are the follow-up loop's external ones",
+    )
+    poll: float = Field(default=60.0, gt=0, description="seconds between two looks, where the forge does not tell")
+    budget: float = Field(default=1800.0, gt=0, description="seconds that one wait may take")
+
+
 class AgentConfig(Frozen):
     """``[agents.NAME]``: extra arguments, and for kind ``command`` the program and its patterns."""
 
@@ -145,6 +156,7 @@ class Config(Frozen):
     ci: CiConfig = CiConfig()
     battery: BatteryConfig = BatteryConfig()
     forge: ForgeConfig = ForgeConfig()
+    loops: LoopsConfig = LoopsConfig()
     agents: dict[str, AgentConfig] = Field(default_factory=dict)
     tmux: TmuxConfig = TmuxConfig()
 
