@@ -439,6 +439,8 @@ class ReviewRequest:
     base: str
     issue: int | None
     earlier: tuple[EarlierReview, ...]
+    told: Callable[[Literal["running", "merging"]], None] = lambda _stage: None
+    """Called when the runs start, and when they have ended and are merged."""
 
 
 class Reviewer(Protocol):

@@ -32,6 +32,11 @@ Argv = Annotated[
 """A command: ``["ruff", "check"]`` or ``"ruff check"``."""
 
 
+Angle = Literal["correctness", "tests", "maintainability", "security", "scope"]
+LENSES: dict[str, Angle] = {"dry": "maintainability", "kiss": "maintainability", "yagni": "scope"}
+"""Say things once, keep it simple, build what is asked for (review protocol, gate-angle mapping)."""
+
+
 class CyclePolicy(Frozen):
     """The limits of the review cycle (review protocol; review cycle page)."""
 
@@ -56,6 +61,10 @@ class ReviewConfig(Frozen):
         description="name = command that takes the review packet (JSON, stdin) and answers findings (JSON, stdout)",
     )
     steps: tuple[str, ...] | None = Field(default=None, description="names of the steps to run; default: all")
+    lenses: dict[str, Angle] = Field(
+        default_factory=lambda: dict(LENSES),
+        description="lens = angle: what judging reviewers look through; the review records what was covered",
+    )
     pane_budget: float = Field(default=1800.0, gt=0, description="seconds that a review pane may take")
 
 

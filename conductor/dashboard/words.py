@@ -64,6 +64,8 @@ def _details(event: ev.Event) -> str:
             return event.reason
         case ev.ForgeBack() | ev.PrMerged() | ev.PrClosed() | ev.LimitOver():
             return ""
+        case ev.ReviewStage():
+            return event.stage
         case ev.HeadMoved():
             return short(event.head)
         case ev.TaskDelivered():

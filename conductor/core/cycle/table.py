@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conductor.core.cycle import agents, claims, gate, people, reviews
+from conductor.core.cycle import agents, claims, gate, passes, people, reviews
 from conductor.core.cycle.row import Row
 from conductor.core.state import Fleet, Pane
 from schemas.config import CyclePolicy
@@ -26,7 +26,7 @@ from schemas.events import Event, PaneAdded, PaneBound, PaneRemoved, PolicySet, 
 from schemas.pane import Status
 from schemas.review import Verdict
 
-TABLE: tuple[Row, ...] = (*claims.ROWS, *gate.ROWS, *reviews.ROWS, *people.ROWS, *agents.ROWS)
+TABLE: tuple[Row, ...] = (*claims.ROWS, *gate.ROWS, *reviews.ROWS, *passes.ROWS, *people.ROWS, *agents.ROWS)
 _BY_PLACE: dict[tuple[Status, str], tuple[Row, ...]] = {
     (status, kind): tuple(row for row in TABLE if row.kind == kind and status in row.sources)
     for status in Status
@@ -49,7 +49,8 @@ def decide(pane: Pane, event: Event, policy: CyclePolicy) -> Decision:
     for row in _BY_PLACE.get((pane.status, event.kind), ()):
         if row.guard(pane, event, policy):
             after, effects = row.action(pane, event, policy)
-            if after is not pane or effects:
+            told_only = not effects and after.model_copy(update={"review_pass": pane.review_pass}) == pane
+            if (after is not pane or effects) and not told_only:
                 after = after.model_copy(update={"updated_at": max(pane.updated_at, event.at), "last_rule": row.rule})
             return Decision(after, tuple(effects), row.rule)
     return Decision(pane, (), IGNORED)

@@ -138,12 +138,10 @@ class ReviewsOfLocal(ABC):
             raise BadInput("a review is staged under a marker", "Give one, so that it is staged once.")
         self._check_places(self._one(number), commit, comments)
         with self._store.write() as connection:
-            state = pulls.row_of(connection, number)["state"]
+            pulls.row_of(connection, number)
             known = self._known(connection, number, login, marker)
             if known is not None:
                 return known
-            if state != "open":
-                raise NotSo(f"pull request #{number} is {state}, so no review can be staged", "")
             row = self._insert_pending(connection, number, login, text, marker, commit)
             for comment in comments:
                 _insert_thread(connection, number, row["id"], login, commit, comment)
