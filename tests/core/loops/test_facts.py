@@ -22,12 +22,17 @@ PULL = PullRequest(
 
 
 def review(author: str = "fred", commit: str = HEAD, minutes: int = 0, **more: Any) -> SubmittedReview:
-    at = NOW + timedelta(minutes=minutes)
-    return SubmittedReview(**{"id": f"{author}{minutes}", "author": author, "state": "commented", "at": at, "commit": commit} | more)  # fmt: skip
+    made = {"id": f"{author}{minutes}", "author": author, "state": "commented", "commit": commit}
+    return SubmittedReview(**{**made, "at": NOW + timedelta(minutes=minutes), **more})
 
 
 def pending(**more: Any) -> PendingReview:
     return PendingReview(**{"id": "5", "author": "fred", "commit": HEAD} | more)
+
+
+def _thread(name: str, of: str, word: str) -> Thread:
+    said = ThreadComment(author="bot", body=word, at=NOW)
+    return Thread(id=name, path="p", commit=HEAD, review=of, comments=(said,))
 
 
 def test_another_reviewer_s_draft_is_known_from_the_local_state_alone() -> None:
@@ -69,10 +74,7 @@ def test_reviews_from_before_a_pass_began_belong_to_an_earlier_one() -> None:
 )
 def test_a_round_weighs_as_its_weightiest_remark(words: list[str], state: Any, signal: str) -> None:
     said = review("bot", state=state)
-    threads = [
-        Thread(id=str(n), path="p", commit=HEAD, review=said.id, comments=(ThreadComment(author="bot", body=word, at=NOW),))
-        for n, word in enumerate(words)
-    ]  # fmt: skip
+    threads = [_thread(str(number), said.id, word) for number, word in enumerate(words)]
     facts = FollowUpFacts(PULL, ["BOT"], submitted=[said], threads=threads)
     snapshot = follow_up_snapshot(facts)
     assert snapshot.last_copilot_round_max_signal == signal
