@@ -58,6 +58,26 @@ class Layout:
         """Settings files that agent kinds write, one folder a pane."""
         return self.state / "agents"
 
+    @property
+    def reviews(self) -> Path:
+        """What the conductor's reviews say of themselves, one file a pull request."""
+        return self.state / "reviews"
+
+    def review_file(self, number: int) -> Path:
+        return self.reviews / f"pr-{number}.json"
+
+    def checkpoint(self, repo: str, number: int) -> Path:
+        """The outer loop's checkpoint; ``repo`` is ``owner/name``."""
+        return self.state / "checkpoints" / repo / f"pr-{number}.json"
+
+    def watch_lock(self, repo: str, number: int) -> Path:
+        """Held by the one process that watches this pull request."""
+        return self.state / "watches" / repo / f"pr-{number}.lock"
+
+    def validation(self, head: str) -> Path:
+        """The record that the battery passed for exactly this commit."""
+        return self.state / "validations" / f"{head}.json"
+
     def worktree(self, index: int) -> Path:
         return self.home / f"wt-{index}"
 

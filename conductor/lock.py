@@ -19,11 +19,14 @@ READERS_GO = 5.0
 """Seconds for which taking the lock is tried while only readers have it, who ask who holds it."""
 
 
-class ConductorLock:
-    """``state/conductor.lock``: held by the one live conductor; the kernel lets go of it when that one dies.
+class OneOwner:
+    """A lock file with one live owner; the kernel lets go of it when that one dies, so a dead owner keeps nothing.
 
-    The file says who holds it. A second conductor is refused, naming the first one's pid and host.
+    The file says who holds it. A second owner is refused, naming the first one's pid and host.
     """
+
+    refusal = "another process holds it"
+    hint = "Wait for it, or end it."
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,8 +45,7 @@ class ConductorLock:
             os.close(fd)
             held = holder(self.path) or {}
             raise Unavailable(
-                f"another conductor runs on this repository: pid {held.get('pid', '?')} on {held.get('host', '?')}",
-                "`taskmaestro attach` shows it; `taskmaestro stop` ends it.",
+                f"{self.refusal}: pid {held.get('pid', '?')} on {held.get('host', '?')}", self.hint
             ) from None
         facts = {"pid": os.getpid(), "host": os.uname().nodename, "since": datetime.now(UTC).isoformat()}
         os.ftruncate(fd, 0)
@@ -56,6 +58,13 @@ class ConductorLock:
             os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = -1
+
+
+class ConductorLock(OneOwner):
+    """``state/conductor.lock``: held by the one live conductor."""
+
+    refusal = "another conductor runs on this repository"
+    hint = "`taskmaestro attach` shows it; `taskmaestro stop` ends it."
 
 
 def _taken(fd: int) -> bool:

@@ -9,12 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-from conductor.core.loops.facts import PullFacts
 from schemas.effects import Report
 from schemas.events import History
-from schemas.forge import Checks, Comment, Issue, Posted, PullRequest
+from schemas.forge import (
+    Checks,
+    Comment,
+    DraftComment,
+    Issue,
+    PendingReview,
+    Posted,
+    PullRequest,
+    Push,
+    RequestedReviewer,
+    SubmittedReview,
+    Thread,
+)
 from schemas.review import EarlierReview, Review, ReviewPacket, StepReport, Verdict
 
 # --- forge ---
@@ -88,25 +99,80 @@ class Forge(Protocol):
         """Folders in which something changes when checks or heads change: to be watched instead of polled."""
 
 
-class LoopFacts(Protocol):
-    """A forge that can answer for the review loops; the same for an embedded and for a remote one.
-
-    Reads all pages, or raises ``Unavailable``: what could not be read is never "nothing".
-    """
-
-    def loop_facts(self, number: int) -> PullFacts:
-        """Everything that both detectors look at, of one moment and one head. Unknown numbers are ``NotSo``."""
-
-    def previous_head_green(self, number: int, head: str) -> bool:
-        """Whether the head before this one was green; asked only where this one has no suite and no status."""
-
-
 class HeadMovedError(Exception):
     """The head was read again before something irreversible, and it was another one."""
 
     def __init__(self, head: str) -> None:
         super().__init__(head)
         self.head = head
+
+
+@runtime_checkable
+class LoopFacts(Protocol):
+    """What the review loops ask of a forge besides ``Forge``. Every list has all pages or is ``Unavailable``: what
+    could not be read is never nothing.
+    """
+
+    def repository(self) -> str:
+        """The repository as ``owner/name``, in lower case."""
+
+    def requested_reviewers(self, number: int) -> list[RequestedReviewer]:
+        """Whose review is asked for and has not come yet, by login."""
+
+    def request_review(self, number: int, login: str) -> bool:
+        """Ask for a review; False where it was asked for already. The author's own is ``NotSo``."""
+
+    def withdraw_request(self, number: int, login: str) -> bool:
+        """Ask no longer; False where nobody asked."""
+
+    def submitted_reviews(self, number: int) -> list[SubmittedReview]:
+        """Oldest first."""
+
+    def pushes(self, number: int) -> list[Push]:
+        """The heads that it had, oldest first; the last one is the head now."""
+
+    def checks_of(self, number: int, head: str) -> Checks:
+        """The checks of a head that it has or had."""
+
+
+@runtime_checkable
+class DraftReviews(Protocol):
+    """Reviews that are staged first and submitted later. A login has at most one pending review of a pull request."""
+
+    def pending_review(self, number: int) -> PendingReview | None:
+        """The acting login's own."""
+
+    def stage_review(
+        self, number: int, *, commit: str, body: str, marker: str, comments: Sequence[DraftComment] = ()
+    ) -> PendingReview:
+        """Stage a review of ``commit``; submits nothing. Where one with ``marker`` stands, answer that one.
+
+        ``NotSo`` where another one of the login is pending; ``BadInput`` for a comment on a line that the diff of the
+        commit does not show.
+        """
+
+    def discard_review(self, number: int, review: str) -> bool:
+        """Remove the acting login's pending review; False where it is not pending any more."""
+
+    def submit_review(self, number: int, review: str, *, verdict: Verdict | None, stale: bool = False) -> Posted:
+        """Submit the acting login's pending review, without a verdict as a comment; a submitted one is ``already``.
+
+        Raises ``HeadMovedError`` where its commit is not the head and that is not allowed (``stale``), for an approval
+        always. On one's own pull request every verdict becomes a comment (``as_comment``).
+        """
+
+
+@runtime_checkable
+class Threads(Protocol):
+    """The review threads of a pull request."""
+
+    def threads(self, number: int) -> list[Thread]:
+        """All submitted ones, all pages, in the order in which they began."""
+
+    def reply(self, number: int, thread: str, body: str, *, author: str | None = None) -> Posted: ...
+
+    def resolve(self, number: int, thread: str) -> bool:
+        """Mark it resolved; False where it was."""
 
 
 # --- git ---
@@ -385,6 +451,8 @@ class ReviewRequest:
     base: str
     issue: int | None
     earlier: tuple[EarlierReview, ...]
+    told: Callable[[Literal["running", "merging"]], None] = lambda _stage: None
+    """Called when the runs start, and when they have ended and are merged."""
 
 
 class Reviewer(Protocol):

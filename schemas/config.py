@@ -32,6 +32,11 @@ Argv = Annotated[
 """A command: ``["ruff", "check"]`` or ``"ruff check"``."""
 
 
+Angle = Literal["correctness", "tests", "maintainability", "security", "scope"]
+LENSES: dict[str, Angle] = {"dry": "maintainability", "kiss": "maintainability", "yagni": "scope"}
+"""Say things once, keep it simple, build what is asked for (review protocol, gate-angle mapping)."""
+
+
 class CyclePolicy(Frozen):
     """The limits of the review cycle (review protocol; review cycle page)."""
 
@@ -56,6 +61,10 @@ class ReviewConfig(Frozen):
         description="name = command that takes the review packet (JSON, stdin) and answers findings (JSON, stdout)",
     )
     steps: tuple[str, ...] | None = Field(default=None, description="names of the steps to run; default: all")
+    lenses: dict[str, Angle] = Field(
+        default_factory=lambda: dict(LENSES),
+        description="lens = angle: what judging reviewers look through; the review records what was covered",
+    )
     pane_budget: float = Field(default=1800.0, gt=0, description="seconds that a review pane may take")
 
 
@@ -98,6 +107,17 @@ class ForgeConfig(Frozen):
     kind: str = Field(default="local", description="local, or the name of another forge, such as github")
     draft_first: bool = Field(default=False, description="pull requests are opened as drafts")
     local: LocalForgeConfig = LocalForgeConfig()
+
+
+class LoopsConfig(Frozen):
+    """``[loops]``: the review loops of a pull request."""
+
+    external_reviewers: tuple[str, ...] = Field(
+        default=("copilot", "copilot-pull-request-reviewer", "copilot-pull-request-reviewer[bot]"),
+        description="logins whose reviews are the follow-up loop's external ones",
+    )
+    poll: float = Field(default=60.0, gt=0, description="seconds between two looks, where the forge does not tell")
+    budget: float = Field(default=1800.0, gt=0, description="seconds that one wait may take")
 
 
 class AgentConfig(Frozen):
@@ -145,6 +165,7 @@ class Config(Frozen):
     ci: CiConfig = CiConfig()
     battery: BatteryConfig = BatteryConfig()
     forge: ForgeConfig = ForgeConfig()
+    loops: LoopsConfig = LoopsConfig()
     agents: dict[str, AgentConfig] = Field(default_factory=dict)
     tmux: TmuxConfig = TmuxConfig()
 

@@ -144,6 +144,23 @@ class CiBudgetSpent(Happened):
     state: CheckState
 
 
+ReviewStageName = Literal["planning", "running", "merging", "staged"]
+
+
+class ReviewStage(Happened):
+    """How far a review has come. It decides nothing: it is what the reviewer loop's local state is made of.
+
+    ``staged``: it is pending on the forge, as ``draft_id``.
+    """
+
+    kind: Literal["review_stage"] = "review_stage"
+    review_id: str
+    stage: ReviewStageName
+    login: str | None = Field(default=None, description="who reviews")
+    draft_id: str | None = None
+    draft_url: str = ""
+
+
 class ReviewFinished(Happened):
     """A review came to a verdict. ``head_now`` is the pull request's head when it ended."""
 
@@ -302,6 +319,7 @@ Event = Annotated[
     | PrInspected
     | CiRead
     | CiBudgetSpent
+    | ReviewStage
     | ReviewFinished
     | ReviewFailed
     | ReviewPosted

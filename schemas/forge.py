@@ -97,3 +97,76 @@ class Posted(Frozen):
     url: str = ""
     already: bool = False
     as_comment: bool = False
+
+
+class RequestedReviewer(Frozen):
+    """Somebody whose review is asked for and has not come yet."""
+
+    login: str
+    at: Moment | None = Field(default=None, description="when it was asked for; null where the forge does not say")
+
+
+class SubmittedReview(Frozen):
+    """A review that was submitted. ``commit``: the full SHA that it is for."""
+
+    id: str
+    author: str
+    state: Literal["approved", "commented", "changes_requested", "dismissed"]
+    commit: str | None = None
+    body: str = ""
+    at: Moment
+    url: str = ""
+
+
+class DraftComment(Frozen):
+    """A remark of a pending review on a line of the new file."""
+
+    path: str = Field(min_length=1)
+    line: int = Field(ge=1)
+    body: str = Field(min_length=1)
+
+
+class PendingReview(Frozen):
+    """A staged review that only its author sees, pinned to ``commit``; ``marker`` names what it was staged for.
+
+    ``already``: it stood there before. ``submitted``: so it did, and it is not pending any more.
+    """
+
+    id: str
+    author: str
+    commit: str
+    body: str = ""
+    marker: str = ""
+    comments: int = Field(default=0, ge=0)
+    url: str = ""
+    already: bool = False
+    submitted: bool = False
+    as_comment: bool = False
+
+
+class ThreadComment(Frozen):
+    """One comment of a review thread."""
+
+    author: str
+    body: str
+    at: Moment
+
+
+class Thread(Frozen):
+    """A review thread on a line; ``line`` None where the forge cannot place it any more. Comments oldest first."""
+
+    id: str
+    path: str
+    line: int | None = None
+    commit: str
+    review: str | None = Field(default=None, description="the id of the review that began it")
+    resolved: bool = False
+    comments: tuple[ThreadComment, ...] = ()
+    url: str = ""
+
+
+class Push(Frozen):
+    """A head that the pull request had, and since when."""
+
+    head: str
+    at: Moment

@@ -51,6 +51,9 @@ class ReviewPacket(Frozen):
     changed_files: tuple[str, ...] = ()
     earlier: tuple[EarlierReview, ...] = ()
     checkout: str = Field(description="absolute path of a scratch worktree at the head")
+    lenses: dict[str, str] = Field(
+        default_factory=dict, description="lens = angle: what a judging reviewer is asked to look through, too"
+    )
 
 
 class Review(Frozen):
@@ -64,6 +67,9 @@ class Review(Frozen):
     findings: tuple[Finding, ...] = ()
     steps: tuple[StepReport, ...] = ()
     reviewer: str = "conductor"
+    angles: tuple[str, ...] = Field(default=(), description="the angles that its steps covered")
+    lenses: tuple[str, ...] = Field(default=(), description="the configured lenses that they covered")
+    limitations: tuple[str, ...] = Field(default=(), description="what it could not do, such as lenses left out")
 
     @property
     def blocking(self) -> tuple[Finding, ...]:

@@ -27,6 +27,7 @@ from worker.tools import git as g
 from worker.tools.config import load_config
 from worker.tools.files import MissingFile
 from worker.tools.process import run
+from worker.validation import record
 
 PR_TIMEOUT = 180.0
 _FAULTS: dict[int, type[Fault]] = {1: NotSo, 2: BadInput, 3: Unavailable, 4: NeedsPerson, 8: StillPending}
@@ -129,6 +130,8 @@ def ship(cwd: Path, wishes: Wishes, told: Told | None = None) -> Shipped:
         done.commit = _commit(yard, wishes)
         say(f"committed {done.commit[:12]}{' (amended)' if wishes.amend else ''}")
     done.head = g.head(yard.root) or ""
+    if done.stages and not g.is_dirty(yard.root):
+        record(yard.main, done.head, done.stages)
     _refuse_private_commits(yard)
     done.pushed = _push(yard, there, done.head)
     say(f"{'pushed' if done.pushed else 'already pushed'} {done.head[:12]} to {yard.remote}/{yard.branch}")
@@ -356,6 +359,12 @@ def _pull_request(yard: Yard, wishes: Wishes) -> tuple[int, str]:
         args.append("--draft")
     answer = _taskmaestro_pr(yard.root, args)
     number, url = answer.get("number"), answer.get("url", "")
+    if answer.get("head_branch", yard.branch) != yard.branch:
+        raise NotSo(
+            f"the issue has an open pull request already: #{number}, of {one_line(str(answer['head_branch']))}",
+            f"The commits are pushed to {yard.branch}. Go on with that one (git switch), or open another one: "
+            f"taskmaestro pr create --another --head {yard.branch} ..., then ship again.",
+        )
     if not isinstance(number, int) or number < 1:
         raise Unavailable("`taskmaestro pr create` answered without a number", "Run it by hand to see why.")
     return number, clean(str(url))

@@ -6,7 +6,7 @@ import click
 
 from conductor.cli.context import find_context
 from conductor.cli.output import answer, note, read_options, telling_faults
-from conductor.cli.pr import body_options, read_body
+from conductor.cli.pulls import body_options, read_body
 from conductor.forge import open_forge
 from conductor.ports import Forge
 from schemas.errors import BadInput

@@ -16,6 +16,12 @@ VERBS: dict[str, str] = {
     "plan": "conductor.cli.loops.detectors:plan",
     "merge": "conductor.cli.loops.detectors:merge",
     "draft": "conductor.cli.loops.detectors:draft",
+    "stage": "conductor.cli.loops.staging:stage",
+    "notify": "conductor.cli.loops.staging:notify",
+    "outer": "conductor.cli.loops.outer:outer",
+    "watch": "conductor.cli.loops.outer:watch",
+    "watch-ci": "conductor.cli.loops.outer:watch_ci",
+    "startup": "conductor.cli.loops.outer:startup",
     "graph": "conductor.cli.loops.graph:graph",
 }
 """Where each verb lives (``module:attribute``), in the order in which they are listed."""
@@ -44,8 +50,9 @@ def loop() -> None:
     """Say where a pull request's review loops are, and which acts next.
 
     \b
-    Every verb takes JSON (--input FILE, or - for standard input) and answers JSON; a fault is
-    {"ok": false, "error": ...} on standard error. Several lines of JSON get an answer each.
+    Verbs take JSON (--input FILE, or - for standard input) or a live pull request (--pr N), and
+    answer JSON; a fault is {"ok": false, "error": ...} on standard error. Several lines of JSON
+    get an answer each.
 
     \b
     Example: taskmaestro loop reviewer --input snapshot.json

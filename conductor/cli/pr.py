@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import click
 
-from conductor.cli.context import Context, find_context
+from conductor.cli import pr_reviews
 from conductor.cli.output import answer, note, read_options, telling_faults
-from conductor.forge import KnowsDefaultBranch, RerunsChecks, open_forge
+from conductor.cli.pulls import (
+    body_options,
+    current_branch_of,
+    default_base,
+    moved,
+    number_of,
+    open_here,
+    pull_of,
+    read_body,
+)
+from conductor.core.description import closes
+from conductor.forge import RerunsChecks
 from conductor.ports import Forge, HeadMovedError
 from schemas.errors import BadInput, NotSo
 from schemas.forge import Check, Checks, CheckState, Comment, Posted, PullRequest
 from schemas.review import Verdict
 from schemas.text import clean, one_line
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _PENDING_EXIT = 8
 _MARKS = {CheckState.PASSED: "pass", CheckState.FAILED: "fail", CheckState.PENDING: "pending"}
@@ -38,33 +43,6 @@ def pr() -> None:
     """
 
 
-def body_options(verb: Callable[P, R]) -> Callable[P, R]:
-    """``--body TEXT`` and ``--body-file FILE``."""
-    for option in (
-        click.option("-F", "--body-file", metavar="FILE", help="Read the text from this file; - is stdin."),
-        click.option("-b", "--body", metavar="TEXT", help="The text, in Markdown."),
-    ):
-        verb = option(verb)
-    return verb
-
-
-def read_body(body: str | None, body_file: str | None) -> str | None:
-    """The text of the two options; None where neither was given. Raises ``BadInput`` for both, or an
-    unreadable file.
-    """
-    if body is not None and body_file is not None:
-        raise BadInput("--body and --body-file exclude each other", "Give one of them.")
-    if body_file is None:
-        return body
-    if body_file == "-":
-        return sys.stdin.buffer.read().decode("utf-8", "replace")
-    try:
-        return Path(body_file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise BadInput(f"--body-file {body_file} cannot be read: {reason}", "Name a text file.") from error
-
-
 @pr.command()
 @click.option("-t", "--title", required=True, help="One line that says what it is about.")
 @body_options
@@ -72,6 +50,7 @@ def read_body(body: str | None, body_file: str | None) -> str | None:
 @click.option("-H", "--head", metavar="BRANCH", help="The pushed branch; default: the current one.")
 @click.option("-d", "--draft", is_flag=True, help="Open it as a draft.")
 @click.option("--ready", is_flag=True, help="Open it as ready; the default unless draft_first is configured.")
+@click.option("--another", is_flag=True, help="Open it although the issue has an open pull request already.")
 @read_options
 @telling_faults
 def create(
@@ -83,16 +62,17 @@ def create(
     head: str | None,
     draft: bool,
     ready: bool,
+    another: bool,
     as_json: bool,
     jq: str | None,
     silent: bool,
 ) -> None:
-    """Open a pull request for a pushed branch; an open one of that branch is used again.
+    """Open a pull request for a pushed branch; an open one of that branch, or of the issue, is used again.
 
     \b
     Example: taskmaestro pr create --title "Add retries" --body "Closes #12"
     """
-    context, forge = _open()
+    context, forge = open_here()
     draft_first = context.config.forge.draft_first
     if draft and ready:
         raise BadInput("--draft and --ready exclude each other", "Give one of them.")
@@ -101,15 +81,18 @@ def create(
             "--ready is refused: pull requests start as drafts here (draft_first in [forge])",
             "Open it without --ready, and make it ready later: taskmaestro pr ready",
         )
-    branch = head or _current_branch(context)
+    branch = head or current_branch_of(context)
+    text = read_body(body, body_file) or ""
     existing = forge.pull_request_of_branch(branch)
     if existing is not None:
         note(f"{branch} already has an open pull request, #{existing.number}; that one is used as it is")
+    elif not another:
+        existing = _linked(forge, closes(text))
     pull = existing or forge.create_pull_request(
         branch=branch,
-        base=base or _default_base(context, forge),
+        base=base or default_base(context, forge),
         title=title,
-        body=read_body(body, body_file) or "",
+        body=text,
         draft=draft or draft_first,
     )
     value = {**_pull_json(pull), "reused": existing is not None}
@@ -127,8 +110,8 @@ def view(*, which: str | None, comments: bool, as_json: bool, jq: str | None, si
     \b
     Example: taskmaestro pr view 12 --comments
     """
-    context, forge = _open()
-    pull = _pull(context, forge, which)
+    context, forge = open_here()
+    pull = pull_of(context, forge, which)
     value = _pull_json(pull)
     said: list[Comment] = forge.comments(pull.number) if comments else []
     if comments:
@@ -147,8 +130,8 @@ def checks(*, which: str | None, rerun: bool, as_json: bool, jq: str | None, sil
     \b
     Example: taskmaestro pr checks 12 --json
     """
-    context, forge = _open()
-    number = _number(context, forge, which)
+    context, forge = open_here()
+    number = number_of(context, forge, which)
     if rerun:
         if not isinstance(forge, RerunsChecks):
             raise BadInput(f"the forge {forge.name!r} cannot run checks again", "Push the branch again instead.")
@@ -174,8 +157,8 @@ def diff(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> N
     \b
     Example: taskmaestro pr diff 12
     """
-    context, forge = _open()
-    number = _number(context, forge, which)
+    context, forge = open_here()
+    number = number_of(context, forge, which)
     text = forge.diff(number)
     answer({"number": number, "diff": text}, as_json=as_json, jq=jq, silent=silent, text=text)
 
@@ -214,11 +197,11 @@ def review(
     if approve + changes + remark != 1:
         what = "these verdicts contradict each other" if approve or changes or remark else "no verdict was given"
         raise BadInput(what, "Give one of --approve, --request-changes and --comment.")
-    context, forge = _open()
-    pull = _pull(context, forge, which)
+    context, forge = open_here()
+    pull = pull_of(context, forge, which)
     text = read_body(body, body_file)
     if head is not None and pull.head != head:
-        raise _moved(pull.number, pull.head)
+        raise moved(pull.number, pull.head)
     if remark:
         posted = forge.comment(pull.number, text or "")
     else:
@@ -229,7 +212,7 @@ def review(
         try:
             posted = forge.post_review(pull.number, body=text or "", verdict=verdict, head=pull.head, marker="")
         except HeadMovedError as error:
-            raise _moved(pull.number, error.head) from error
+            raise moved(pull.number, error.head) from error
     if posted.as_comment:
         note(f"#{pull.number} is your own, so this was posted as a comment")
     _answer_posted(pull.number, posted, as_json=as_json, jq=jq, silent=silent)
@@ -248,8 +231,8 @@ def comment(
     \b
     Example: taskmaestro pr comment 12 --body "Resolved: the error is handled"
     """
-    context, forge = _open()
-    number = _number(context, forge, which)
+    context, forge = open_here()
+    number = number_of(context, forge, which)
     posted = forge.comment(number, read_body(body, body_file) or "")
     _answer_posted(number, posted, as_json=as_json, jq=jq, silent=silent)
 
@@ -261,11 +244,17 @@ def comment(
 def ready(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> None:
     """Make a draft ready for review.
 
+    Where pull requests start as drafts (draft_first in [forge]) the draft gate must be open for this head:
+    a clean description, green checks, no open thread, and an inspection (pr verify, ship, or a review).
+
     \b
     Example: taskmaestro pr ready 12
     """
-    context, forge = _open()
-    pull = forge.mark_ready(_number(context, forge, which))
+    context, forge = open_here()
+    pull = pull_of(context, forge, which)
+    if pull.draft and context.config.forge.draft_first:
+        pr_reviews.check_draft_gate(context, forge, pull)
+    pull = forge.mark_ready(pull.number)
     answer(_pull_json(pull), as_json=as_json, jq=jq, silent=silent, text=_headline(pull))
 
 
@@ -279,8 +268,8 @@ def close(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> 
     \b
     Example: taskmaestro pr close 12
     """
-    context, forge = _open()
-    pull = forge.close_pull_request(_number(context, forge, which))
+    context, forge = open_here()
+    pull = forge.close_pull_request(number_of(context, forge, which))
     answer(_pull_json(pull), as_json=as_json, jq=jq, silent=silent, text=_headline(pull))
 
 
@@ -294,7 +283,7 @@ def reopen(*, number: int, as_json: bool, jq: str | None, silent: bool) -> None:
     \b
     Example: taskmaestro pr reopen 12
     """
-    _, forge = _open()
+    _, forge = open_here()
     pull = forge.reopen_pull_request(number)
     answer(_pull_json(pull), as_json=as_json, jq=jq, silent=silent, text=_headline(pull))
 
@@ -308,7 +297,7 @@ def list_(*, as_json: bool, jq: str | None, silent: bool) -> None:
     \b
     Example: taskmaestro pr list --jq '.[].number'
     """
-    _, forge = _open()
+    _, forge = open_here()
     pulls = forge.pull_requests()
     if not pulls and not (as_json or jq is not None or silent):
         note("no open pull requests")
@@ -321,51 +310,18 @@ def list_(*, as_json: bool, jq: str | None, silent: bool) -> None:
     )
 
 
-def _open() -> tuple[Context, Forge]:
-    context = find_context()
-    return context, open_forge(context.config, context.root)
+for _verb in pr_reviews.VERBS:
+    pr.add_command(_verb)
 
 
-def _current_branch(context: Context) -> str:
-    branch = context.current_branch()
-    if branch is None:
-        raise BadInput(f"no branch is checked out in {context.worktree}", "Name a pull request or a branch.")
-    return branch
-
-
-def _default_base(context: Context, forge: Forge) -> str:
-    configured = context.config.default_branch
-    if configured is None and isinstance(forge, KnowsDefaultBranch):
-        return forge.default_branch()
-    if configured is None:
-        raise BadInput("the default branch is not known", "Name the branch with --base, or set default_branch.")
-    return configured
-
-
-def _number(context: Context, forge: Forge, which: str | None) -> int:
-    """The number of a pull request that was named by number, ``#number``, branch, or not at all."""
-    digits = (which or "").removeprefix("#")
-    if digits.isascii() and digits.isdigit() and len(digits) <= 9 and int(digits):
-        return int(digits)
-    branch = which or _current_branch(context)
-    found = forge.pull_request_of_branch(branch)
-    if found is None:
-        raise NotSo(
-            f"{one_line(branch)} has no open pull request",
-            "Open one with `taskmaestro pr create`, or name its number.",
-        )
-    return found.number
-
-
-def _pull(context: Context, forge: Forge, which: str | None) -> PullRequest:
-    return forge.pull_request(_number(context, forge, which))
-
-
-def _moved(number: int, head: str) -> NotSo:
-    return NotSo(
-        f"the head of #{number} is {head} now, not the one that was reviewed",
-        "Review the new head, then try again.",
-    )
+def _linked(forge: Forge, issue: int | None) -> PullRequest | None:
+    """The open pull request that closes this issue already, whatever its branch."""
+    if issue is None:
+        return None
+    found = next((one for one in forge.pull_requests() if one.issue == issue), None)
+    if found is not None:
+        note(f"issue #{issue} has an open pull request, #{found.number} of {found.head_branch}; that one is used")
+    return found
 
 
 def _answer_posted(number: int, posted: Posted, *, as_json: bool, jq: str | None, silent: bool) -> None:

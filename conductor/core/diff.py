@@ -49,6 +49,8 @@ class FileChange:
     binary: bool = False
     added: tuple[AddedLine, ...] = ()
     removed: tuple[str, ...] = ()
+    shown: frozenset[int] = field(default=frozenset(), compare=False)
+    """New-side numbers of all lines that the diff shows, context too: where a review may comment."""
 
     @property
     def changed_lines(self) -> frozenset[int]:
@@ -70,6 +72,11 @@ def parse_diff(text: str) -> tuple[FileChange, ...]:
     if not text.strip():
         return ()
     return _Reader(text).read()
+
+
+def shown_lines(text: str) -> dict[str, frozenset[int]]:
+    """For each file of the diff the lines of the new file that it shows: where a review may comment."""
+    return {change.path: change.shown for change in parse_diff(text) if change.status != "deleted"}
 
 
 def first_place(changes: tuple[FileChange, ...]) -> tuple[str, int]:
@@ -109,6 +116,7 @@ class _Draft:
     binary: bool = False
     added: list[AddedLine] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+    context: list[int] = field(default_factory=list)
 
     def finish(self) -> FileChange | None:
         old, new = self._paths()
@@ -116,7 +124,8 @@ class _Draft:
         if not path:
             return None
         other = old if old not in (None, path) else None
-        return FileChange(path, self.status, other, self.binary, tuple(self.added), tuple(self.removed))
+        shown = frozenset((*self.context, *(line.number for line in self.added)))
+        return FileChange(path, self.status, other, self.binary, tuple(self.added), tuple(self.removed), shown)
 
     def _paths(self) -> tuple[str | None, str | None]:
         if self.moved_from is not None and self.moved_to is not None:
@@ -200,6 +209,7 @@ class _Reader:
                 self._draft.removed.append(text)
                 old_left -= 1
             elif (sign == " " or body == "\r") and old_left > 0 and new_left > 0:
+                self._draft.context.append(number)
                 number, old_left, new_left = number + 1, old_left - 1, new_left - 1
             elif sign != "\\":
                 raise self._fault("the hunk has other lines than its header counts")

@@ -61,7 +61,12 @@ def review_body(review: Review, ci_summary: str) -> str:
         f"### CI Status: {safe(ci_summary, 200)}",
         "### Issues Found:",
     ]
-    tail = [f"### Recommendation: {'APPROVE' if approved else 'REQUEST_CHANGES'}", *_steps(review.steps), ""]
+    tail = [
+        f"### Recommendation: {'APPROVE' if approved else 'REQUEST_CHANGES'}",
+        *_steps(review.steps),
+        *_coverage(review),
+        "",
+    ]
     end = marker(review.review_id, review.head, review.cycle)
     room = LONGEST - sum(len(line) + 1 for line in [*head, *tail, end]) - 200
     issues = _issues(sorted(review.findings, key=lambda finding: finding.severity.rank), room)
@@ -99,6 +104,14 @@ def _issues(findings: Sequence[Finding], room: int) -> list[str]:
             return [*lines, f"- … {len(findings) - number} more findings left out here ({counted})"]
         lines.append(entry)
     return lines
+
+
+def _coverage(review: Review) -> list[str]:
+    """The angles and lenses that were covered, and what the review could not do."""
+    lines = [f"- angles: {', '.join(review.angles)}"] if review.angles else []
+    lines += [f"- lenses: {safe(', '.join(review.lenses), 200)}"] if review.lenses else []
+    lines += [f"- limitation: {safe(one, 200)}" for one in review.limitations]
+    return ["### Coverage", *lines] if lines else []
 
 
 def _steps(steps: Sequence[StepReport]) -> list[str]:

@@ -11,7 +11,7 @@ from schemas.effects import TaskKind
 from schemas.finding import Finding
 from schemas.forge import Check, CheckState
 from schemas.pane import Attention, AttentionReason, PaneState, Role, Status
-from schemas.review import EarlierReview
+from schemas.review import EarlierReview, Verdict
 
 WEIGHT = {
     AttentionReason.FORGE_UNAVAILABLE: 0,
@@ -89,6 +89,31 @@ class Running(Frozen):
     base: str
 
 
+PassStage = Literal["requested", "planning", "running", "merging", "ready", "staged", "submitted", "failed"]
+
+
+class ReviewPass(Frozen):
+    """How far the review has come that runs now or ran last; decides nothing. ``since``: when it was first heard of.
+
+    ``failed_in``: the stage in which it failed.
+    """
+
+    review_id: str
+    pr_number: int
+    head: str
+    stage: Literal["requested", "planning", "running", "merging", "ready", "staged", "submitted", "failed"] = (
+        "requested"
+    )
+    since: Moment | None = None
+    login: str | None = None
+    verdict: Verdict | None = None
+    angles: tuple[str, ...] = ()
+    limitations: tuple[str, ...] = ()
+    draft_id: str | None = None
+    draft_url: str = ""
+    failed_in: Literal["planning", "running", "merging"] | None = None
+
+
 class Pane(Frozen):
     """Everything that the rules know of one pane."""
 
@@ -113,6 +138,7 @@ class Pane(Frozen):
     claim: Claim | None = None
     gate: Gate | None = None
     review: Running | None = None
+    review_pass: ReviewPass | None = None
     reviews: tuple[EarlierReview, ...] = ()
     last_review_id: str | None = None
     unresolved: tuple[Finding, ...] = ()

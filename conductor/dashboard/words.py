@@ -68,6 +68,8 @@ def _details(event: ev.Event) -> str:
             return f"at {short(event.head)}" + "".join(f"; lost: {line}" for one in event.lost for line in one.lines)
         case ev.CiLost():
             return f"{event.state} at {short(event.head)}"
+        case ev.ReviewStage():
+            return event.stage
         case ev.HeadMoved():
             return short(event.head)
         case ev.TaskDelivered():

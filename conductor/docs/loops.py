@@ -9,7 +9,7 @@ from conductor.core.graph import Graph
 from conductor.core.graph.text import mermaid
 from conductor.core.loops import follow_up_loop, graphs, lenses, outer, reviewer_loop, routing
 from conductor.core.loops.rules import State
-from schemas.loops import fields, follow_up, reviewer
+from schemas.loops import fields, follow_up, local_state, reviewer
 from schemas.loops import routing as words
 
 _HEAD = """\
@@ -29,9 +29,11 @@ Wait until CI of this head is decided, with a bounded watch.
 $ taskmaestro loop graph outer --format svg > outer.svg
 ```
 
+[tutorial-reviewer-pass.md](tutorial-reviewer-pass.md) walks through a whole pass on a live pull request.
+
 ## Input and output
 
-Every verb takes `--input FILE`, where `-` is standard input, and answers one line of JSON with `"ok": true`. `--jq
+The pure verbs take `--input FILE`, where `-` is standard input; every verb answers JSON with `"ok": true`. `--jq
 FILTER` and `--silent` work as everywhere. A fault is `{"ok": false, "error": "..."}` on standard error, with the exit
 codes of [contracts.md](contracts.md#command-line); nothing is written to standard output then.
 
@@ -49,6 +51,19 @@ past the filter; the others go on, and the exit code is 1 at the end.
 | `loop draft` | a merged review | `commit_id`, `body`, `comments` of a pending review; nothing is sent |
 | `loop graph` | the name of a graph | mermaid, dot or SVG; with `--json` the graph as data |
 
+Of a live pull request (`--pr N`, and `--repo owner/name` where you want it checked):
+
+| verb | reads | answers, and writes |
+|---|---|---|
+| `loop reviewer` | the pull request, requested reviewers, reviews, your pending review, a local state | as above |
+| `loop follow-up` | the pull request, checks, reviews, threads | as above |
+| `loop outer` | both | the checkpoint, written to `state/checkpoints/`; both answers; the hand-over |
+| `loop stage` | a merged review of this head | a pending review on the forge, and a local state file; submits nothing |
+| `loop notify` | your pending review | where it is; the local state says that this was passed on |
+| `loop watch` | as `loop outer`, again and again | ends when there is something to do; exit 4 after the budget |
+| `loop watch-ci` | the checks of one head | exit 0 green, 1 failed, 2 timed out or another head |
+| `loop startup` | the issue's pull request, the checkpoint | what a fresh start resumes |
+
 The follow-up loop also answers `autoRerequestEligible` (a review may be requested again without asking anybody),
 `sameHeadCleanConverged` (this very head is reviewed and nothing is open), `disposition` and `terminal`.
 
@@ -62,6 +77,47 @@ Plans, run results and merged reviews are stricter in one way: the lists that ho
 approval must not come from something that could not be read.
 """
 
+_LIVE = """\
+## A live pull request
+
+`--repo` is the repository that the current folder belongs to, and may be left out. It is checked: the forge's own
+name (`local/<folder>` for the local forge) and the `owner/name` of each git remote are taken, everything else is
+refused. The checkpoint has the forge's own name.
+
+Everything is read around one head; where that moves meanwhile, it is read again. What cannot be read is an error with
+exit code 3, never a zero.
+
+**Whose reviewer loop**: `--reviewer-login`, else the one requested reviewer, else all of them together. A pending
+review is seen by its author alone, so the forge's word about it counts for your own loop; about another reviewer's
+the local state is believed. An author's own comments are no review.
+
+**Local state** is what a pass writes down of itself (schema `local-state`): `--local-state FILE`, else
+`state/reviews/pr-N.json`, which the conductor derives from its journal at each step of its own review. The latter is
+left aside where another reviewer is asked about. A file that names another `headSha` than the head says nothing: that
+pass is over. While a pass of this head is known, reviews of older heads, and those from before it began, count as
+earlier passes.
+
+**External reviews** are those by the logins of `[loops] external_reviewers`. Each one submitted is a round. A thread
+*asks for something* while it is open and somebody other than the author had the last word in it. The signal of a
+round is the weightiest severity that one of its threads begins with (`critical`, `high` -> `high`; `medium` or none
+-> `mid`; `low`, `note`, `nit` -> `low`), and `high` where it asks for changes.
+
+**CI** is that of exactly this head. `--local-validation-head-sha SHA` makes a head without any check `crediblyGreen`
+where SHA is that head and the head before was green.
+
+**Ownership**: while a live conductor has the pull request in a pane, a hand-over to a loop becomes
+`stay_with_current_live_owner`.
+
+**Watching**: between two looks `[loops] poll` seconds pass, less where the forge's own folders change; at most
+`[loops] budget` seconds in all (`--interval`, `--budget`), then one last look and `watch timeout — PR #N needs manual
+attention`. A pull request is watched by one process at a time; the lock names its pid and host and goes with the
+process.
+
+**Re-attachment**: `loop startup` reads the checkpoint of the last cycle: `resume_follow_up` for `continue_wait` and
+`reenter_copilot_loop`, `enter_reviewer_loop`, `ask_for_direction` with the `reason`, or `fresh_start` where there is
+none, or the last one said `done`.
+"""
+
 _LENSES = """\
 ## Lenses
 
@@ -69,6 +125,10 @@ The approval gate looks through configured lenses. They do not replace the five 
 that it maps to, by default {defaults}. `loop plan` with `lenses` gives every lens a run of its own, in batches where
 they do not all fit side by side, and then says so in `limitations`. `loop merge` takes the `lenses` that had to be
 covered and the `limitations`, and writes them into the merged review; a lens that no run covered rules an approval out.
+
+The conductor's own review gives the lenses of `[review] lenses` to each judging reviewer with its packet, and records
+the angles and lenses that were covered and its limitations: lenses without a judging reviewer, several lenses in one
+run, runs that did not fit side by side. These it tells in the posted review; they do not bar an approval there.
 """
 
 _RESUME = """\
@@ -87,6 +147,7 @@ def page() -> str:
     parts.append(_LENSES.format(defaults=", ".join(f"`{a}` onto {b}" for a, b in lenses.DEFAULT_LENSES.items())))
     rows = [f"| `{action}` | {_resumed(action)} |" for action in words.OUTER_ACTIONS]
     parts.append(_RESUME + "\n".join([*rows, "| no checkpoint | " + outer.RESUME_ACTIONS[outer.Resume.FRESH] + " |"]))
+    parts += ["", _LIVE, "### Local state\n", _fields(local_state.FIELDS)]
     return "\n".join(parts).rstrip() + "\n"
 
 

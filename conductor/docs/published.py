@@ -12,10 +12,11 @@ from schemas.config import Config
 from schemas.events import EVENT
 from schemas.finding import Finding
 from schemas.journal import JOURNAL_LINE
-from schemas.loops import checkpoint, fields, follow_up, review, reviewer, routing
+from schemas.loops import checkpoint, fields, follow_up, local_state, review, reviewer, routing
 from schemas.pane import PaneState
 from schemas.result import Result
 from schemas.review import Review, ReviewPacket
+from schemas.validation import Validation
 
 Source = type[BaseModel] | TypeAdapter[Any] | partial[dict[str, Any]]
 PUBLISHED: dict[str, tuple[str, Source]] = {
@@ -39,6 +40,11 @@ PUBLISHED: dict[str, tuple[str, Source]] = {
         "what loop follow-up takes as --config",
         partial(fields.object_schema, "FollowUpLimits", "When the loop stops by itself.", follow_up.LIMIT_FIELDS),
     ),
+    "local-state": (
+        "state/reviews/pr-N.json, and what loop reviewer takes as --local-state",
+        partial(fields.object_schema, "LocalState", "What a review pass knows of itself.", local_state.FIELDS),
+    ),
+    "validation": ("state/validations/SHA.json, which ship and pr verify write", Validation),
     "routing-input": (
         "what loop route takes",
         partial(fields.object_schema, "RoutingInput", "The states of both loops.", routing.FIELDS),

@@ -120,6 +120,7 @@ class Conductor:
             lagging=_lagging,
             notifiers=outside.notifiers,
             say=self.listeners.said,
+            progress=lambda event: self.engine.observe(event),
         )
         self.engine = Engine(Journal(layout.journal), performer, probe=probe, on_trouble=self.listeners.said)
         self.supervisor = Supervisor(

@@ -42,6 +42,7 @@ _REPEATED = (
     "forge back",
     "effect failed",
     "task queued",
+    "review stage",
 )
 """Rules whose events say nothing where they change nothing."""
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from conductor.core.messages_review import parse_markers
 from conductor.layout import Layout
 from conductor.loop.delivery import Deliverer
 from conductor.loop.outcome import Done, Failed, Outcome, Retry
 from conductor.loop.watch_results import RESULT, stamp_of
-from conductor.ports import Cancelled, Forge, HeadMovedError, Notifier, Reviewer, ReviewRequest, Worktrees
+from conductor.ports import Cancelled, DraftReviews, Forge, HeadMovedError, Notifier, Reviewer, ReviewRequest, Worktrees
 from schemas.effects import (
     CheckHistory,
     Effect,
@@ -37,6 +38,7 @@ from schemas.errors import BadInput, Fault, Unavailable
 from schemas.events import (
     CiLost,
     EffectFailed,
+    Event,
     ForgeFailed,
     HeadMoved,
     History,
@@ -47,8 +49,10 @@ from schemas.events import (
     ReviewFailed,
     ReviewFinished,
     ReviewPosted,
+    ReviewStage,
+    ReviewStageName,
 )
-from schemas.forge import CheckState
+from schemas.forge import CheckState, Posted
 from schemas.result import MAX_BYTES, parse_result
 from schemas.review import Review, Verdict
 from schemas.text import one_line
@@ -88,6 +92,7 @@ class Performer:
         lagging: Callable[[InspectPr, PrFacts], bool],
         notifiers: Sequence[Notifier] = (),
         say: Callable[[str], None] = lambda _text: None,
+        progress: Callable[[Event], None] = lambda _event: None,
     ) -> None:
         self.layout = layout
         self.forge = forge
@@ -100,6 +105,7 @@ class Performer:
         self.lagging = lagging
         self.notifiers = notifiers
         self.say = say
+        self.progress = progress
         self._tries: dict[str, Tries] = {}
         self._made: dict[str, Review] = {}
         """Reviews that are finished but not recorded yet, since the head could not be read after them."""
@@ -179,9 +185,11 @@ class Performer:
             base=effect.base,
             issue=effect.issue,
             earlier=effect.earlier,
+            told=lambda stage: self._reached(effect, stage),
         )
         review = self._made.get(effect.review_id)
         if review is None:
+            self._reached(effect, "planning", login=self.forge.login())
             try:
                 review = self.reviewer.review(request, cancelled)
             except Cancelled:
@@ -210,6 +218,11 @@ class Performer:
             return None
         return None if checks.state is CheckState.NONE and self.allow_no_checks else checks.state
 
+    def _reached(self, effect: RunReview | PostReview, stage: ReviewStageName, **more: str | None) -> None:
+        """The review is this far; journalled beside the effect, which goes on meanwhile."""
+        told = {"pane": effect.pane, "at": _now(), "review_id": effect.review_id, "stage": stage, **more}
+        self.progress(ReviewStage.model_validate(told))
+
     def _post(self, effect: PostReview) -> Outcome:
         if effect.verdict is Verdict.APPROVE:
             state = self._still_green(effect)
@@ -217,13 +230,8 @@ class Performer:
                 lost = CiLost(pane=effect.pane, at=_now(), head=effect.head, state=state)
                 return Done(lost, f"not posted: CI is {state}")
         try:
-            posted = self.forge.post_review(
-                effect.pr_number,
-                body=effect.body,
-                verdict=effect.verdict,
-                head=effect.head,
-                marker=effect.marker,
-            )
+            drafts = isinstance(self.forge, DraftReviews)
+            posted = self._staged_and_submitted(effect) if drafts else self._posted(effect)
         except HeadMovedError as moved:
             return Done(HeadMoved(pane=effect.pane, at=_now(), head=moved.head), "not posted: the head moved")
         event = ReviewPosted(
@@ -235,6 +243,32 @@ class Performer:
             as_comment=posted.as_comment,
         )
         return Done(event, posted.url)
+
+    def _posted(self, effect: PostReview) -> Posted:
+        """In one step, where the forge knows no pending reviews."""
+        return self.forge.post_review(
+            effect.pr_number, body=effect.body, verdict=effect.verdict, head=effect.head, marker=effect.marker
+        )
+
+    def _staged_and_submitted(self, effect: PostReview) -> Posted:
+        """Staged under its marker, then submitted; each step finds what it did before a crash.
+
+        A draft of ours for something else is stale by now and discarded; another one of this login is left alone.
+        """
+        forge, number = self.forge, effect.pr_number
+        assert isinstance(forge, DraftReviews)  # noqa: S101  # the caller looked
+        there = forge.pending_review(number)
+        if there is not None and there.marker != effect.marker and parse_markers(there.marker):
+            forge.discard_review(number, there.id)
+        staged = forge.stage_review(number, commit=effect.head, body=effect.body, marker=effect.marker)
+        if staged.submitted:
+            return Posted(id=staged.id, url=staged.url, already=True, as_comment=staged.as_comment)
+        self._reached(effect, "staged", draft_id=staged.id, draft_url=staged.url)
+        try:
+            return forge.submit_review(number, staged.id, verdict=effect.verdict, stale=True)
+        except HeadMovedError:
+            forge.discard_review(number, staged.id)
+            raise
 
     def _write_result(self, effect: WriteResult) -> Outcome:
         folder = self.layout.worktree(effect.pane)

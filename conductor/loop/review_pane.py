@@ -81,6 +81,7 @@ class PaneReviewer:
         while not self._turn.acquire(timeout=_TICK):
             if cancelled():
                 raise Cancelled
+        request.told("running")
         try:
             why = self._ask(place, request, cancelled)
             if isinstance(why, Review):

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -56,6 +57,7 @@ class CommandReviewer:
     name: str
     argv: tuple[str, ...]
     context: StepContext
+    judges: ClassVar[bool] = True
 
     def run(self, packet: ReviewPacket, cancelled: Callable[[], bool]) -> StepReport:
         budget = Budget(self.context.config.review.step_timeout)

@@ -14,6 +14,7 @@ from conductor.core.verdict import merge
 from conductor.ports import Cancelled, Forge, ReviewRequest, ReviewStep, Worktrees
 from conductor.review.changes import diff_of, knows
 from conductor.review.context import StepContext
+from conductor.review.coverage import coverage
 from conductor.review.detection import detect
 from conductor.review.registry import make_steps
 from schemas.config import Config
@@ -61,11 +62,13 @@ class StepsReviewer:
         checkout = self._worktrees.scratch(request.head, name)
         try:
             packet = self._packet(request, checkout)
+            request.told("running")
             time_limit = self._config.review.step_timeout + self._grace
             reports = run_steps(steps, packet, cancelled, parallel=self._config.review.parallel, time_limit=time_limit)
         finally:
             self._drop(checkout)
-        return self._conclude(request, reports, {step.name for step in steps if is_advisory(step)})
+        request.told("merging")
+        return self._conclude(request, reports, steps, {step.name for step in steps if is_advisory(step)})
 
     def _packet(self, request: ReviewRequest, checkout: Path) -> ReviewPacket:
         diff = self._diff(request, checkout)
@@ -81,6 +84,7 @@ class StepsReviewer:
             changed_files=tuple(change.path for change in parse_diff(diff)),
             earlier=request.earlier,
             checkout=str(checkout),
+            lenses=dict(self._config.review.lenses),
         )
 
     def _diff(self, request: ReviewRequest, checkout: Path) -> str:
@@ -103,7 +107,9 @@ class StepsReviewer:
             # The review stands on what was read; the next one of this name makes the folder anew.
             _log.exception("the scratch checkout %s could not be removed", checkout)
 
-    def _conclude(self, request: ReviewRequest, reports: Sequence[StepReport], advisory: set[str]) -> Review:
+    def _conclude(
+        self, request: ReviewRequest, reports: Sequence[StepReport], steps: Sequence[ReviewStep], advisory: set[str]
+    ) -> Review:
         merged = merge(reports, request.earlier, advisory=advisory)
         if merged.verdict is None:
             failed = "\n".join(f"- {report.step}: {one_line(report.detail, 600)}" for report in merged.not_run)
@@ -120,6 +126,7 @@ class StepsReviewer:
             verdict=merged.verdict,
             findings=merged.findings,
             steps=tuple(reports),
+            **coverage(steps, reports, self._config.review.lenses, self._config.review.parallel)._asdict(),
         )
 
 

@@ -36,6 +36,7 @@ from schemas.events import (
     ReviewFailed,
     ReviewFinished,
     ReviewPosted,
+    ReviewStage,
     TaskDelivered,
     TaskGiven,
     TaskQueued,
@@ -302,6 +303,7 @@ class Cycle(RuleBasedStateMachine):
                 ForgeBack,
                 LimitOver,
                 ReviewPosted,
+                ReviewStage,
                 ForgeFailed,
                 PaneDied,
                 TaskDelivered,
@@ -313,8 +315,10 @@ class Cycle(RuleBasedStateMachine):
     )
     def anything_else(self, kind: Any, fits: bool) -> None:
         task = self.pane.task.task_id if fits and self.pane.task else "x"
+        review = self.pane.review_pass.review_id if fits and self.pane.review_pass else "x"
         more: dict[Any, dict[str, str]] = {
             ReviewPosted: {"review_id": "x"},
+            ReviewStage: {"review_id": review, "stage": "running" if self.pane.review else "staged"},
             ForgeFailed: {"reason": "x"},
             PaneDied: {"detail": "x"},
             TaskDelivered: {"task_id": task, "evidence": "x"},

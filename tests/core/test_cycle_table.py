@@ -33,6 +33,7 @@ from schemas.events import (
     ReviewFailed,
     ReviewFinished,
     ReviewPosted,
+    ReviewStage,
     TaskDelivered,
     TaskGiven,
     TaskQueued,
@@ -188,6 +189,11 @@ EXAMPLES: dict[str, tuple[Last, Last, list[str]]] = {
     ),
     "failure of another review": (Play.to_gate, lambda p: p.review_fails(), NOTHING),
     "review failed": (Play.to_review, lambda p: p.review_fails(), ["report"]),
+    "review stage": (
+        Play.to_review,
+        lambda p: p.say(ReviewStage(pane=1, at=p.now, review_id=p.pane.review_pass.review_id, stage="running")),
+        NOTHING,
+    ),
     "review posted": (Play.to_pending, _say(ReviewPosted, review_id="x"), NOTHING),
     "task given": (_start, lambda p: p.task(), ["send_task"]),
     "task not given": (_given, lambda p: p.task(), ["report"]),
@@ -325,6 +331,11 @@ def _events(pane: Pane) -> dict[str, list[Event]]:
             for state in CheckState
         ],
         "ci_budget_spent": [CiBudgetSpent(**base, gate_id=one, state=CheckState.PENDING) for one in gate_ids],
+        "review_stage": [
+            ReviewStage(**base, review_id=one, stage=stage)
+            for one in reviews
+            for stage in ("planning", "running", "merging", "staged")
+        ],
         "review_finished": [
             ReviewFinished(**base, review=one, head_now=now) for one in verdicts for now in (one.head, C)
         ],

@@ -29,6 +29,7 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.PrInspected(pane=1, at=BEGIN, claim_id="c", facts=ev.PrFacts(number=3, found=False)),
     ev.CiRead(pane=1, at=BEGIN, gate_id="g", head=HEAD, state=CheckState.FAILED, checks=(FAILED,)),
     ev.CiBudgetSpent(pane=1, at=BEGIN, gate_id="g", state=CheckState.PENDING),
+    ev.ReviewStage(pane=1, at=BEGIN, review_id="r", stage="staged", login=HOSTILE, draft_id=HOSTILE, draft_url=HOSTILE),
     ev.ReviewFinished(pane=1, at=BEGIN, review=REVIEW, head_now=HEAD),
     ev.ReviewFailed(pane=1, at=BEGIN, review_id="r", reason=HOSTILE),
     ev.ReviewPosted(pane=1, at=BEGIN, review_id="r", url=HOSTILE),

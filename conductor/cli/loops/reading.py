@@ -134,8 +134,8 @@ def _each(lines: Iterable[bytes], start: int, what: str) -> Iterator[Document]:
             yield number, fault
 
 
-def input_options(verb: Callable[P, R]) -> Callable[P, R]:
-    """``--input`` and the options of every read verb; faults are told as JSON always."""
+def loop_options(verb: Callable[P, R]) -> Callable[P, R]:
+    """The options of every read verb; faults are told as JSON always."""
 
     @functools.wraps(verb)
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -144,10 +144,43 @@ def input_options(verb: Callable[P, R]) -> Callable[P, R]:
         except Fault as fault:
             tell_fault(fault, as_json=True)
 
-    option = click.option(
-        "--input", "source", metavar="FILE", required=True, help="JSON, or one JSON object a line; - is standard input."
-    )
-    return option(read_options(told))
+    return read_options(told)
+
+
+def input_options(verb: Callable[P, R]) -> Callable[P, R]:
+    """``--input``, which must be given, and ``loop_options``."""
+    return _input(required=True)(loop_options(verb))
+
+
+def input_or_live_options(verb: Callable[P, R]) -> Callable[P, R]:
+    """``--input``, or ``--repo`` and ``--pr`` for a live pull request, and ``loop_options``."""
+    return _input(required=False)(target_options(required=False)(loop_options(verb)))
+
+
+def _input(*, required: bool) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    text = "JSON, or one JSON object a line; - is standard input."
+    return click.option("--input", "source", metavar="FILE", required=required, help=text)
+
+
+def target_options(*, required: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """``--repo`` and ``--pr``."""
+
+    def add(verb: Callable[P, R]) -> Callable[P, R]:
+        number = click.option(
+            "--pr", "number", type=click.IntRange(1, 10**9), required=required, help="The pull request's number."
+        )
+        repo = click.option("--repo", metavar="OWNER/NAME", help="The repository; default: the one of this folder.")
+        return repo(number(verb))
+
+    return add
+
+
+def one_way(source: str | None, number: int | None, *only_live: object) -> None:
+    """Raises ``BadInput`` unless exactly one of ``--input`` and ``--pr`` was given, the latter's options with it."""
+    if (source is None) == (number is None):
+        raise BadInput("what is it about?", "Give either --input FILE or --pr N.")
+    if source is not None and any(value is not None for value in only_live):
+        raise BadInput("--input is a whole snapshot: the options of --pr do not go with it", "Leave them out.")
 
 
 def answer_each(source: str, detect: Detect, *, jq: str | None, silent: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from conductor.core import messages
-from conductor.core.state import WEIGHT, Gate, Pane, Running, Task
+from conductor.core.state import WEIGHT, Gate, Pane, ReviewPass, Running, Task
 from schemas.effects import Effect, Report, RunReview, SendTask, StartAgent, TaskKind
 from schemas.pane import Attention, AttentionReason, Status
 
@@ -72,13 +72,17 @@ def begin_review(pane: Pane, gate: Gate) -> tuple[Pane, list[Effect]]:
         head=gate.head,
         base=gate.base,
     )
-    pane = pane.model_copy(update={"status": Status.REVIEWING, "review": running, "green_head": gate.head})
-    assert pane.pr_number is not None
+    number = pane.pr_number
+    assert number is not None
+    began = ReviewPass(review_id=running.review_id, pr_number=number, head=running.head)
+    pane = pane.model_copy(
+        update={"status": Status.REVIEWING, "review": running, "review_pass": began, "green_head": gate.head}
+    )
     effect = RunReview(
         pane=pane.index,
         review_id=running.review_id,
         cycle=running.cycle,
-        pr_number=pane.pr_number,
+        pr_number=number,
         head=running.head,
         base=running.base,
         issue=pane.issue,

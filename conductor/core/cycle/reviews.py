@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from conductor.core import messages
+from conductor.core.cycle import passes
 from conductor.core.cycle.gate import cap_of
 from conductor.core.cycle.moves import give_task, open_gate, settle, want_person
 from conductor.core.cycle.row import EVERY, Outcome, Row
@@ -86,6 +87,7 @@ def approved(pane: Pane, review: Review, how: str) -> Outcome:
     """The pane approved for exactly this head: posted, written for the worker, reported."""
     assert pane.pr_number is not None
     posting = _posting(pane, review, review.cycle)
+    pane = passes.ready(pane, review)
     pane = pane.model_copy(
         update={
             "status": Status.APPROVED,
@@ -127,6 +129,7 @@ def _asked_changes(pane: Pane, review: Review) -> tuple[Pane, list[Effect], tupl
     assert pane.pr_number is not None
     cycle = pane.review_cycle + 1
     posting = _posting(pane, review, cycle)
+    pane = passes.ready(pane, review)
     earlier = EarlierReview(cycle=cycle, head=review.head, findings=review.findings)
     pane = settle(pane, AttentionReason.FORGE_UNAVAILABLE, AttentionReason.REVIEW_FAILED).model_copy(
         update={
@@ -169,7 +172,7 @@ def _stop(pane: Pane, event: ReviewFinished, _policy: CyclePolicy) -> Outcome:
 
 
 def _failed(pane: Pane, event: ReviewFailed, _policy: CyclePolicy) -> Outcome:
-    pane = pane.model_copy(update={"review": None})
+    pane = passes.failed(pane, event.review_id).model_copy(update={"review": None})
     return want_person(
         pane,
         AttentionReason.REVIEW_FAILED,
@@ -179,8 +182,8 @@ def _failed(pane: Pane, event: ReviewFailed, _policy: CyclePolicy) -> Outcome:
     )
 
 
-def _posted(pane: Pane, _event: ReviewPosted, _policy: CyclePolicy) -> Outcome:
-    return settle(pane, AttentionReason.FORGE_UNAVAILABLE), []
+def _posted(pane: Pane, event: ReviewPosted, _policy: CyclePolicy) -> Outcome:
+    return settle(passes.submitted(pane, event.review_id), AttentionReason.FORGE_UNAVAILABLE), []
 
 
 ROWS: tuple[Row, ...] = (

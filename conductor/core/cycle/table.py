@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conductor.core.cycle import agents, claims, gate, people, reviews
+from conductor.core.cycle import agents, claims, gate, passes, people, reviews
 from conductor.core.cycle.row import Row
 from conductor.core.state import Fleet, Pane
 from schemas.config import CyclePolicy
@@ -27,7 +27,7 @@ from schemas.events import Event, PaneAdded, PaneBound, PaneRemoved, PolicySet, 
 from schemas.pane import Status
 from schemas.review import Verdict
 
-TABLE: tuple[Row, ...] = (*claims.ROWS, *gate.ROWS, *reviews.ROWS, *people.ROWS, *agents.ROWS)
+TABLE: tuple[Row, ...] = (*claims.ROWS, *gate.ROWS, *reviews.ROWS, *passes.ROWS, *people.ROWS, *agents.ROWS)
 _BY_PLACE: dict[tuple[Status, str], tuple[Row, ...]] = {
     (status, kind): tuple(row for row in TABLE if row.kind == kind and status in row.sources)
     for status in Status
@@ -51,9 +51,10 @@ def decide(pane: Pane, event: Event, policy: CyclePolicy) -> Decision:
         if row.guard(pane, event, policy):
             after, effects = row.action(pane, event, policy)
             after, effects = _look_for_lost_commits(pane, after, effects, event)
-            if effects or (after is not pane and after != pane):
+            told_only = not effects and after.model_copy(update={"review_pass": pane.review_pass}) == pane
+            if effects or (after is not pane and not told_only):
                 after = after.model_copy(update={"updated_at": max(pane.updated_at, event.at), "last_rule": row.rule})
-            else:
+            elif after == pane:
                 after = pane
             return Decision(after, tuple(effects), row.rule)
     return Decision(pane, (), IGNORED)

@@ -1,147 +1,199 @@
-"""What a forge must answer for both detectors, and the snapshots that come of it. Pure: the port is LoopFacts.
+"""From what a forge tells to the snapshots of both loops. Pure: whoever reads the forge hands the facts in.
 
-Whoever fills this in reads everything, all pages, or raises ``Unavailable``: a list that is short because something
-could not be read would pass as "nothing open" (review protocol: fail closed).
+Review protocol, snapshot and detector contracts. What was not read never comes here: a reader that fails raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from conductor.core.loops.ci import Credit, Signal, ci_status
+from conductor.core.loops.ci import Credit, Outcome, Signal, ci_status
+from schemas.forge import Checks, CheckState, PendingReview, PullRequest, SubmittedReview, Thread
 from schemas.loops.follow_up import FollowUpSnapshot, read_follow_up
-from schemas.loops.reviewer import LOCAL_FIELDS, ReviewerSnapshot, read_reviewer
+from schemas.loops.local_state import LocalState
+from schemas.loops.reviewer import ReviewerSnapshot, read_reviewer
 
-_WEIGHTS = ("low", "mid", "high")
-
-
-class ReviewFact(NamedTuple):
-    """One review. ``state``: PENDING, or what a submitted one said; ``commit``: what it is for."""
-
-    id: int
-    author: str
-    state: str
-    commit: str | None
-    url: str = ""
-
-    @property
-    def pending(self) -> bool:
-        return self.state.upper() == "PENDING"
+MARK = "<!-- taskmaestro: "
+"""How the hidden markers begin that reviews of ours carry."""
+_OUTCOMES = {
+    CheckState.PASSED: Outcome.SUCCESS,
+    CheckState.FAILED: Outcome.FAILURE,
+    CheckState.PENDING: Outcome.UNFINISHED,
+}
+_LABEL = re.compile(r"^\W{0,6}(critical|high|medium|low|note|nit)\b", re.IGNORECASE)
+_SIGNALS = {"critical": "high", "high": "high", "medium": "mid", "low": "low", "note": "low", "nit": "low"}
+_WEIGHT = {"low": 0, "mid": 1, "high": 2}
 
 
-class ThreadFact(NamedTuple):
-    """One review thread. ``review``: the review that opened it; ``weight``: low, mid or high where that is known."""
+class ReviewerFacts(NamedTuple):
+    """What the reviewer loop's snapshot is made of. ``pending`` is the acting login's; logins in any case.
 
-    resolved: bool
-    actionable: bool
-    review: int | None = None
-    weight: str | None = None
-
-
-class PullFacts(NamedTuple):
-    """One pull request at one moment. ``requested``: logins whose review is asked for; reviews are oldest first.
-
-    ``mine`` is the acting login: nobody sees the pending reviews of somebody else.
+    ``login``: the reviewer whose loop is asked about; ``review_requested``: where somebody knows that better.
     """
 
-    number: int
-    head: str
-    draft: bool
-    merged: bool
-    closed: bool
-    mine: str
-    requested: tuple[str, ...] = ()
-    reviews: tuple[ReviewFact, ...] = ()
-    threads: tuple[ThreadFact, ...] = ()
-    signals: tuple[Signal, ...] = ()
+    pull: PullRequest | None
+    acting: str
+    requested: Sequence[str] = ()
+    submitted: Sequence[SubmittedReview] = ()
+    pending: PendingReview | None = None
+    local: LocalState | None = None
+    login: str | None = None
+    review_requested: bool | None = None
 
 
-def _pull(facts: PullFacts) -> dict[str, Any]:
-    return {
-        "prExists": True,
-        "prNumber": facts.number,
-        "prDraft": facts.draft,
-        "prMerged": facts.merged,
-        "prClosed": facts.closed,
-    }
+class FollowUpFacts(NamedTuple):
+    """What the follow-up loop's snapshot is made of. ``external``: the logins whose reviews count as external."""
+
+    pull: PullRequest | None
+    external: Sequence[str] = ()
+    requested: Sequence[str] = ()
+    submitted: Sequence[SubmittedReview] = ()
+    threads: Sequence[Thread] = ()
+    checks: Checks | None = None
+    previous_green: bool = False
+    validated_head: str | None = None
+    request_status: str | None = None
 
 
-def reviewer_snapshot(
-    facts: PullFacts | None,
-    *,
-    local: Mapping[str, Any] | None = None,
-    login: str | None = None,
-    requested: bool | None = None,
-) -> ReviewerSnapshot:
-    """The reviewer loop's snapshot. ``local``: what a review pass recorded; ``login`` and ``requested`` override.
+def scope_of(requested: Sequence[str], login: str | None) -> str | None:
+    """The one reviewer: the one asked about, else the only one requested, else None for all of them."""
+    if login:
+        return login.lower()
+    logins = {one.lower() for one in requested}
+    return next(iter(logins)) if len(logins) == 1 else None
 
-    Without a login the one requested reviewer is meant; where there are more or none, everybody's reviews count.
-    A pending review that stands on the forge outweighs what is recorded of one.
-    """
-    if facts is None:
-        return read_reviewer({})
-    only = login or (facts.requested[0] if len(facts.requested) == 1 else None)
-    raw = {name: (local or {}).get(name) for name in LOCAL_FIELDS}
-    raw |= {**_pull(facts), "prHeadSha": facts.head, "reviewerLogin": only}
-    asked = any(_same(one, only) for one in facts.requested) if only else bool(facts.requested)
-    raw["reviewRequested"] = asked if requested is None else requested
-    draft = _last(review for review in facts.reviews if review.pending and _same(review.author, facts.mine))
-    raw["draftReviewPosted"] = draft is not None
-    if draft is not None:
-        if raw["draftReviewId"] != draft.id:
-            raw["draftReviewNotificationStatus"] = "none"
-        raw |= {"draftReviewId": draft.id, "draftReviewUrl": draft.url, "draftReviewCommitSha": draft.commit}
-    done = _last(
-        review for review in facts.reviews if not review.pending and (only is None or _same(review.author, only))
-    )
-    if done is not None:
-        raw |= {
-            "submittedReviewPresent": True,
-            "submittedReviewCommitSha": done.commit,
-            "submittedReviewState": done.state,
+
+def reviewer_snapshot(facts: ReviewerFacts) -> ReviewerSnapshot:
+    """The reviewer loop's snapshot. Pure and total."""
+    pull, login = facts.pull, scope_of(facts.requested, facts.login)
+    if pull is None:
+        return read_reviewer({"reviewerLogin": login})
+    local = _of_this_head(facts.local, pull.head)
+    draft = _draft(facts, login)
+    review = _latest(facts, pull, login, local)
+    requested = login in {one.lower() for one in facts.requested} if login else bool(facts.requested)
+    return read_reviewer(
+        {
+            "prExists": True,
+            "prNumber": pull.number,
+            "prDraft": pull.draft,
+            "prMerged": pull.state == "merged",
+            "prClosed": pull.state == "closed",
+            "prHeadSha": pull.head,
+            "reviewerLogin": login,
+            "reviewRequested": requested if facts.review_requested is None else facts.review_requested,
+            "localPlanningStatus": local.local_planning_status,
+            "localReviewRunsStatus": local.local_review_runs_status,
+            "localMergeStatus": local.local_merge_status,
+            "draftReviewPrepared": local.draft_review_prepared,
+            "draftReviewPosted": draft.draft_review_posted,
+            "draftReviewId": draft.draft_review_id,
+            "draftReviewUrl": draft.draft_review_url,
+            "draftReviewCommitSha": draft.draft_review_commit_sha,
+            "draftReviewNotificationStatus": draft.draft_review_notification_status,
+            "submittedReviewPresent": review is not None,
+            "submittedReviewCommitSha": None if review is None else review.commit,
+            "submittedReviewState": None if review is None else review.state,
+            "reviewSubmissionStatus": local.review_submission_status,
         }
-    return read_reviewer(raw)
+    )
 
 
-def follow_up_snapshot(
-    facts: PullFacts | None,
-    *,
-    bot: str,
-    request_status: str | None = None,
-    fix_applied: bool = False,
-    credit: Credit | None = None,
-) -> FollowUpSnapshot:
-    """The follow-up loop's snapshot. ``bot``: the external reviewer's login; ``request_status`` overrides."""
-    if facts is None:
+def _of_this_head(local: LocalState | None, head: str) -> LocalState:
+    """The pass of this head; one of another head is over, whatever it had come to."""
+    return local if local is not None and local.head_sha in (None, head) else LocalState()
+
+
+def _draft(facts: ReviewerFacts, login: str | None) -> LocalState:
+    """The pending review: the forge's word where the forge shows it to us, else what the pass wrote down."""
+    local = facts.local or LocalState()
+    if login not in (None, facts.acting.lower()):
+        return local if local.draft_review_posted else LocalState()
+    if facts.pending is None:
+        return LocalState()
+    number = int(facts.pending.id) if facts.pending.id.isascii() and facts.pending.id.isdigit() else None
+    same = local.draft_review_id == number and number is not None
+    return LocalState(
+        draft_review_posted=True,
+        draft_review_id=number,
+        draft_review_url=facts.pending.url or (local.draft_review_url if same else None),
+        draft_review_commit_sha=facts.pending.commit,
+        draft_review_notification_status=local.draft_review_notification_status if same else "none",
+    )
+
+
+def _latest(facts: ReviewerFacts, pull: PullRequest, login: str | None, local: LocalState) -> SubmittedReview | None:
+    """The newest review in scope. Where a pass of this head is known, reviews of earlier passes do not count."""
+    started = local.started
+    found = None
+    for review in facts.submitted:
+        author = review.author.lower()
+        if login is not None and author != login:
+            continue
+        if login is None and author == pull.author.lower() and MARK not in review.body:
+            continue  # the author's own words are no review of it
+        before = review.commit != pull.head or (started is not None and review.at < started)
+        if not (local.active and before):
+            found = review
+    return found
+
+
+def follow_up_snapshot(facts: FollowUpFacts) -> FollowUpSnapshot:
+    """The follow-up loop's snapshot. Pure and total."""
+    pull = facts.pull
+    if pull is None:
         return read_follow_up({})
-    rounds = [review for review in facts.reviews if not review.pending and _same(review.author, bot)]
-    last = rounds[-1].id if rounds else None
+    external = {one.lower() for one in facts.external}
+    rounds = [review for review in facts.submitted if review.author.lower() in external]
     unresolved = [thread for thread in facts.threads if not thread.resolved]
-    weights = [thread.weight for thread in facts.threads if last is not None and thread.review == last]
-    in_flight = any(_same(one, bot) for one in facts.requested)
+    requested = any(one.lower() in external for one in facts.requested)
     return read_follow_up(
         {
-            **_pull(facts),
-            "copilotReviewRequestStatus": request_status or ("requested" if in_flight else "none"),
+            "prExists": True,
+            "prNumber": pull.number,
+            "prDraft": pull.draft,
+            "prMerged": pull.state == "merged",
+            "prClosed": pull.state == "closed",
+            "copilotReviewRequestStatus": facts.request_status or ("requested" if requested else "none"),
             "copilotReviewPresent": bool(rounds),
-            "copilotReviewOnCurrentHead": any(review.commit == facts.head for review in rounds),
+            "copilotReviewOnCurrentHead": any(review.commit == pull.head for review in rounds),
             "unresolvedThreadCount": len(unresolved),
-            "actionableThreadCount": sum(thread.actionable for thread in unresolved),
+            "actionableThreadCount": sum(1 for thread in unresolved if _waits_for_author(thread, pull)),
             "copilotReviewRoundCount": len(rounds),
-            "ciStatus": ci_status(facts.head, facts.signals, credit),
-            "lastCopilotRoundMaxSignal": next((one for one in _WEIGHTS[::-1] if one in weights), None),
-            "agentFixStatus": "applied" if fix_applied else None,
+            "ciStatus": _ci(facts, pull.head),
+            "lastCopilotRoundMaxSignal": _signal(rounds[-1], facts.threads) if rounds else None,
         }
     )
 
 
-def _same(one: str, other: str | None) -> bool:
-    return other is not None and one.strip().lower() == other.strip().lower()
+def _waits_for_author(thread: Thread, pull: PullRequest) -> bool:
+    """Somebody else had the last word in it."""
+    return not thread.comments or thread.comments[-1].author.lower() != pull.author.lower()
 
 
-def _last(reviews: Iterable[ReviewFact]) -> ReviewFact | None:
-    found: ReviewFact | None = None
-    for review in reviews:
-        found = review
-    return found
+def _ci(facts: FollowUpFacts, head: str) -> str:
+    checks = facts.checks
+    if checks is None or checks.head != head:
+        return "none"
+    credit = Credit(len(checks.checks), facts.previous_green, facts.validated_head)
+    return ci_status(head, signals_of(checks), credit)
+
+
+def signals_of(checks: Checks) -> list[Signal]:
+    """Each check as a signal of its head; the state of all where the forge tells no single one."""
+    signals = [Signal(checks.head, _OUTCOMES[check.state]) for check in checks.checks]
+    if not signals and checks.state in _OUTCOMES:
+        signals = [Signal(checks.head, _OUTCOMES[checks.state])]
+    return signals
+
+
+def _signal(review: SubmittedReview, threads: Iterable[Thread]) -> str:
+    """The weightiest remark of a review, by the severity that each begins with; one without counts as mid."""
+    remarks = [thread.comments[0].body for thread in threads if thread.review == review.id and thread.comments]
+    found = (_LABEL.match(text) for text in remarks)
+    signals = [_SIGNALS[label[1].lower()] if label else "mid" for label in found]
+    if review.state == "changes_requested":
+        signals.append("high")
+    return max(signals, key=_WEIGHT.__getitem__, default="low")

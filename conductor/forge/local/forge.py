@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from conductor.forge.local import posts, pulls, repository, runs
+from conductor.forge.local import posts, pulls, repository, reviews, runs
 from conductor.forge.local.layout import Layout, write_needed
 from conductor.forge.local.plumbing import commit_tree, commits_between, diff, git, merged_tree, update_ref
 from conductor.forge.local.refs import Refs
@@ -38,7 +38,7 @@ def open_local(config: Config, root: Path) -> LocalForge:
     )
 
 
-class LocalForge:
+class LocalForge(reviews.ReviewsOfLocal):
     """A forge in a folder. Safe to use from many processes, and from many threads of one."""
 
     name = "local"
@@ -254,6 +254,18 @@ class LocalForge:
         with self._store.read() as connection:
             found = runs.latest(connection, [one.head for one in seen], self._plan)
         return {one.row["number"]: self._checks_of(one, found.get(one.head, [])) for one in seen}
+
+    def checks_of(self, number: int, head: str) -> Checks:
+        one = self._one(number)
+        if head == one.head:
+            return self.checks([number])[number]
+        if head not in self.heads(number):
+            raise NotSo(f"pull request #{number} never had the head {one_line(head)}", "See its history.")
+        with self._store.read() as connection:
+            checks = tuple(_to_check(row) for row in runs.last_of(connection, head))
+        states = {check.state for check in checks}
+        worst = next((s for s in (CheckState.FAILED, CheckState.PENDING, CheckState.PASSED) if s in states), None)
+        return Checks(head=head, state=worst or CheckState.NONE, checks=checks)
 
     def _checks_of(self, one: pulls.Observed, rows: list[runs.Result]) -> Checks:
         if not self._plan.checks:

@@ -58,17 +58,19 @@ def find(connection: sqlite3.Connection, number: int, marker: str) -> Posted | N
     """The post with this marker, where it stands already."""
     if not marker:
         return None
-    row = connection.execute("SELECT * FROM posts WHERE pull = ? AND marker = ?", (number, marker)).fetchone()
+    row = connection.execute(
+        "SELECT * FROM posts WHERE pull = ? AND marker = ? AND submitted_at IS NOT NULL", (number, marker)
+    ).fetchone()
     return None if row is None else Posted(id=str(row["id"]), already=True, as_comment=bool(row["as_comment"]))
 
 
 def post(connection: sqlite3.Connection, number: int, draft: Draft) -> Posted:
     """Make the post, inside a write that has looked for its marker. The body is given the marker if it lacks
-    it.
+    it. A pending review with the same marker gives way to it.
     """
-    body = draft.body if draft.marker in draft.body else f"{draft.body.rstrip()}\n\n{draft.marker}"
-    if not body.strip():
-        raise BadInput("the text is empty", "Say something, with --body or --body-file.")
+    body = with_marker(draft.body, draft.marker)
+    if draft.marker:
+        drop_pending(connection, number, "marker = ?", draft.marker)
     moment = now()
     row = connection.execute(
         "INSERT INTO posts (pull, kind, author, body, marker, review_state, sha, as_comment, "
@@ -77,7 +79,7 @@ def post(connection: sqlite3.Connection, number: int, draft: Draft) -> Posted:
             number,
             draft.kind,
             draft.author,
-            checked_body(body),
+            body,
             draft.marker,
             draft.review_state,
             draft.sha,
@@ -87,7 +89,37 @@ def post(connection: sqlite3.Connection, number: int, draft: Draft) -> Posted:
         ),
     ).lastrowid
     connection.execute("UPDATE pulls SET updated_at = ? WHERE number = ?", (moment, number))
+    if draft.kind == "review":
+        answered(connection, number, draft.author)
     return Posted(id=str(row), as_comment=draft.as_comment)
+
+
+def with_marker(body: str, marker: str) -> str:
+    """The body, checked, with the marker at its end unless it has it. Raises ``BadInput`` where nothing is said."""
+    text = body if marker in body else f"{body.rstrip()}\n\n{marker}"
+    if not text.strip():
+        raise BadInput("the text is empty", "Say something, with --body or --body-file.")
+    return checked_body(text)
+
+
+def answered(connection: sqlite3.Connection, number: int, login: str) -> None:
+    """Who has reviewed is not asked any longer."""
+    connection.execute("DELETE FROM review_requests WHERE pull = ? AND lower(login) = lower(?)", (number, login))
+
+
+def drop_pending(connection: sqlite3.Connection, number: int, where: str, value: str | int) -> bool:
+    """Remove the pending review that ``where`` (a condition of ours) names, with its threads; False without one."""
+    row = connection.execute(
+        f"SELECT id FROM posts WHERE pull = ? AND submitted_at IS NULL AND {where}",  # noqa: S608  # words of ours
+        (number, value),
+    ).fetchone()
+    if row is None:
+        return False
+    own = "SELECT id FROM threads WHERE review = ?"
+    connection.execute(f"DELETE FROM thread_comments WHERE thread IN ({own})", (row["id"],))  # noqa: S608
+    connection.execute("DELETE FROM threads WHERE review = ?", (row["id"],))
+    connection.execute("DELETE FROM posts WHERE id = ?", (row["id"],))
+    return True
 
 
 def listed(connection: sqlite3.Connection, number: int) -> list[Comment]:

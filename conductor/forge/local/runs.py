@@ -114,6 +114,15 @@ def latest(connection: sqlite3.Connection, shas: Iterable[str], plan: Plan) -> d
     return found
 
 
+def last_of(connection: sqlite3.Connection, sha: str) -> list[sqlite3.Row]:
+    """The results of the newest run of this head, whatever the checks were then; none where it had none."""
+    return connection.execute(
+        """SELECT * FROM results WHERE run = (SELECT max(id) FROM runs WHERE sha = ? AND state <> 'cancelled')
+           ORDER BY position""",
+        (sha,),
+    ).fetchall()
+
+
 def take_up_dead(connection: sqlite3.Connection) -> int:
     """Queue again the runs whose runner is gone; answers how many runs still have a live one."""
     alive = 0

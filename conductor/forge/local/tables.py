@@ -1,8 +1,7 @@
 """The tables of the local forge, as migrations: entry n brings a file of version n to version n + 1.
 
 A migration that was released is never edited; a change is a new entry. Times are ISO 8601 UTC text.
-``threads``, ``thread_comments`` and ``review_requests``, and ``posts`` without ``submitted_at`` (pending
-reviews) have their place here before the verbs that fill them.
+``posts`` without ``submitted_at`` are pending reviews; their threads show when they are submitted.
 """
 
 from __future__ import annotations
@@ -78,4 +77,6 @@ _FIRST = (
         PRIMARY KEY (run, position)) WITHOUT ROWID""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_SECOND = ("CREATE UNIQUE INDEX one_pending_review ON posts (pull, author) WHERE submitted_at IS NULL",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)

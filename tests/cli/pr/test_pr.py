@@ -56,6 +56,14 @@ def test_draft_first_makes_drafts_and_refuses_ready(desk: Desk) -> None:
     assert refused.stdout == ""
     made = desk.pr("create", "--title", "T", "--jq", ".draft")
     assert made.stdout == "true\n"
+    refused = desk.pr("ready")
+    assert refused.exit_code == 1
+    assert "stays a draft" in refused.stderr
+
+
+def test_a_draft_is_made_ready_where_drafts_are_not_the_rule(desk: Desk) -> None:
+    desk.push("feature")
+    desk.pr("create", "--title", "T", "--draft")
     assert desk.pr("ready", "--jq", ".draft").stdout == "false\n"
 
 
