@@ -462,7 +462,7 @@ def test_lost_commits_of_somebody_else_are_kept_and_a_person_lets_them_go() -> N
     play = Play().to_addressed()
     lost = history(A, B, "rewritten", ("1234567 fix by a colleague",))
     backup, report = play.inspected(B, history=lost)
-    assert (backup.kind, backup.head, backup.name) == ("keep_backup", A, f"pr-42/{A[:12]}")  # type: ignore[union-attr]
+    assert (backup.kind, backup.head, backup.name) == ("keep_backup", A, f"pr-42-{A[:12]}")  # type: ignore[union-attr]
     assert "1234567 fix by a colleague" in one([report], Report).message
     assert (play.pane.status, play.reason) == (Status.REVIEW_ADDRESSED, "foreign_commits_lost")
     assert kinds(play.decides("retry")) == ["inspect_pr"]

@@ -51,7 +51,7 @@ def test_a_colleagues_commit_that_a_worker_overwrites_is_kept_and_told(fleet_wor
     assert pane
 
     def kept() -> bool:
-        refs = fleet_world.git("for-each-ref", "--format=%(objectname)", "refs/taskmaestro/backup/pr-*/*")
+        refs = fleet_world.git("for-each-ref", "--format=%(objectname)", "refs/taskmaestro/backup/pr-*")
         return theirs in refs.split()
 
     wait_until(kept, timeout=60, what="the backup ref of the colleague's commit")

@@ -24,7 +24,7 @@ from conductor.loop.snapshots import write_all, write_changed
 from conductor.ports import ReviewRequest
 from schemas.config import LocalForgeConfig
 from schemas.effects import Effect, InspectPr, PostReview, RunReview
-from schemas.events import PrInspected
+from schemas.events import History, PrInspected
 from schemas.finding import Finding, Severity
 from schemas.forge import DraftComment, PendingReview, Posted
 from schemas.review import Review, Verdict
@@ -113,6 +113,10 @@ class World:
         return answer(effect)
 
 
+def _amended(_pane: int, old: str, new: str, _base: str) -> History:
+    return History(shape="amended", old=old, new=new, commits_before=1, commits_after=1)
+
+
 def main(root: Path, number: int, control: Path) -> None:
     layout, doors = Layout(root), Doors(control)
     forge = SlowForge.create_or_open(root, LocalForgeConfig(), "conductor")
@@ -122,6 +126,7 @@ def main(root: Path, number: int, control: Path) -> None:
         layout,
         forge=forge,
         reviewer=SlowReviewer(doors),
+        history=_amended,
         progress=lambda event: engine.observe(event),
         **played,
     )

@@ -278,7 +278,7 @@ def _stop_for_foreign(pane: Pane, event: PrInspected, _policy: CyclePolicy) -> O
     history = event.facts.history
     assert history is not None
     lost = "\n".join(f"  {line}" for line in history.foreign_lost)
-    name = f"pr-{event.facts.number}/{history.old[:12]}"
+    name = f"pr-{event.facts.number}-{history.old[:12]}"
     pane = answered(pane)
     pane, effects = want_person(
         pane,

@@ -174,7 +174,7 @@ def _reopen(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
 
 def _see_head(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
     seen = (*pane.seen_heads, event.head)[-50:]
-    name = f"seen/pr-{pane.pr_number}/{event.head[:12]}"
+    name = f"seen-pr-{pane.pr_number}-{event.head[:12]}"
     return pane.model_copy(update={"seen_heads": seen}), [KeepBackup(pane=pane.index, head=event.head, name=name)]
 
 
@@ -189,7 +189,7 @@ def _lost(_pane: Pane, event: HistoryChecked, _policy: CyclePolicy) -> bool:
 def _tell_lost(pane: Pane, event: HistoryChecked, _policy: CyclePolicy) -> Outcome:
     kept, lines = [], []
     for lost in event.lost:
-        name = f"pr-{pane.pr_number}/{lost.old[:12]}"
+        name = f"pr-{pane.pr_number}-{lost.old[:12]}"
         kept.append(KeepBackup(pane=pane.index, head=lost.old, name=name))
         lines += [f"  {line} (kept as refs/taskmaestro/backup/{name})" for line in lost.lines]
     listed = "\n".join(lines)
