@@ -231,3 +231,19 @@ def test_little_memory_and_few_watches_are_warnings(
     assert main(["doctor", "--silent"]) == 0
     monkeypatch.setattr(doctor, "NO_DISK", 10**18)
     assert main(["doctor", "--silent"]) == 3
+
+
+def test_a_project_without_checks_is_pointed_to_where_they_go(repository: Path, programs: Path) -> None:
+    assert checks(repository)["checks"].fix == "taskmaestro init"
+    config = repository / ".taskmaestro" / "config.toml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text('agent = "claude"\n')
+    fix = checks(repository)["checks"].fix
+    assert "[forge.local.checks]" in fix
+    assert "allow_no_checks" in fix
+
+
+def test_outside_of_a_repository_the_first_advice_is_to_change_to_it(tmp_path: Path, programs: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    assert checks(outside)["repository"].fix.startswith("Change to your repository")

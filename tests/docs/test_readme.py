@@ -97,6 +97,10 @@ def second_asks(sample: Sample) -> None:
     sample.wait_for(2, "pane 2 needs a person", lambda pane: pane["attention"] is not None)
 
 
+def has_task(sample: Sample) -> None:
+    sample.wait_for(1, "pane 1 at its task", lambda pane: not str(pane["awaiting"]).startswith("delivery"))
+
+
 def has_pull_request(sample: Sample) -> None:
     sample.wait_for(1, "pane 1 has a pull request", lambda pane: pane["pr_number"] == 2)
 
@@ -153,7 +157,7 @@ STEPS: tuple[Step, ...] = (
     ("taskmaestro init", init),
     ('taskmaestro issue create --title "Parse ISO weeks" --body "- [ ] 2026-W05 is accepted"', says("#1")),
     ("taskmaestro up 2 --issues 1", says("2 worker pane(s)", "the conductor runs")),
-    ("taskmaestro status", says("conductor: pid", "the pull request")),
+    ("taskmaestro status", after(has_task, says("conductor: pid", "the pull request"))),
     ('taskmaestro assign 2 --title "Say hello in French"', after(has_pull_request, says("pane 2: task given"))),
     ("taskmaestro attach", attach),
     ("taskmaestro status", after(at_the_cap(3), says("review_pending", "3/3", "User decision required."))),
