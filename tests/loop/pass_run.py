@@ -117,11 +117,13 @@ def main(root: Path, number: int, control: Path) -> None:
     layout, doors = Layout(root), Doors(control)
     forge = SlowForge.create_or_open(root, LocalForgeConfig(), "conductor")
     cast(SlowForge, forge).doors = doors
-    played: dict[str, Any] = {"deliverer": None, "inspect": None, "lagging": None, "worktrees": NoRemote()}
+    played: dict[str, Any] = {"deliverer": None, "inspect": None, "history": None, "lagging": None}
     performer = Performer(
         layout,
         forge=forge,
         reviewer=SlowReviewer(doors),
+        worktrees=cast(Any, NoRemote()),
+        allow_no_checks=True,
         progress=lambda event: engine.observe(event),
         **played,
     )
