@@ -155,7 +155,7 @@ class ReviewContract:
         assert forge.submit_review(number, staged(forge, number).id, verdict=Verdict.APPROVE).as_comment
         (review,) = forge.submitted_reviews(number)
         assert review.state == "commented"
-        assert review.body.startswith("✅ Review complete - all comments addressed")
+        assert review.body.startswith("✅ Review complete - nothing to address")
 
     def test_without_a_verdict_it_is_a_comment(self, make_stage: MakeStage) -> None:
         stage = make_stage()

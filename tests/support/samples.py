@@ -37,6 +37,8 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.TaskQueued(pane=1, at=BEGIN, task_id="t", reason=HOSTILE),
     ev.TaskStranded(pane=1, at=BEGIN, task_id="t", reason=HOSTILE, screen=HOSTILE),
     ev.HeadMoved(pane=1, at=BEGIN, head=HEAD),
+    ev.HistoryChecked(pane=1, at=BEGIN, head=HEAD, lost=(ev.LostCommits(old=BASE, lines=(HOSTILE,)),)),
+    ev.CiLost(pane=1, at=BEGIN, head=HEAD, state=CheckState.PENDING),
     ev.PrMerged(pane=1, at=BEGIN),
     ev.PrClosed(pane=1, at=BEGIN),
     ev.UserDecided(pane=1, at=BEGIN, verb="approve", why=HOSTILE, who=HOSTILE, request="r"),
@@ -61,4 +63,5 @@ EFFECTS: tuple[fx.Effect, ...] = (
     fx.Report(pane=1, level="info", message=HOSTILE),
     fx.KeepBackup(pane=1, head=HEAD, name=HOSTILE),
     fx.QuarantineResult(pane=1, stamp="s", why=HOSTILE),
+    fx.CheckHistory(pane=1, old_heads=(BASE,), head=HEAD, base=BASE),
 )

@@ -48,6 +48,7 @@ def open_gate(pane: Pane, head: str, base: str, at: datetime) -> Pane:
     """The CI gate for this head. Whatever was decided or running before is dropped, also for the same head."""
     pane, serial = numbered(pane)
     gate = Gate(gate_id=f"{pane.run[:4]}-{pane.index}-g{serial}", head=head, base=base, opened_at=at)
+    posted = pane.review_pass if pane.review_pass is not None and pane.review_pass.stage == "submitted" else None
     return pane.model_copy(
         update={
             "status": Status.REVIEWING,
@@ -55,6 +56,7 @@ def open_gate(pane: Pane, head: str, base: str, at: datetime) -> Pane:
             "head": head,
             "base": base,
             "review": None,
+            "review_pass": posted,
             "claim": None,
             "green_head": None,
             "approved_head": None,

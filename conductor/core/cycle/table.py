@@ -50,9 +50,9 @@ def decide(pane: Pane, event: Event, policy: CyclePolicy) -> Decision:
     for row in _BY_PLACE.get((pane.status, event.kind), ()):
         if row.guard(pane, event, policy):
             after, effects = row.action(pane, event, policy)
-            after, effects = _look_for_lost_commits(pane, after, effects, event)
             told_only = not effects and after.model_copy(update={"review_pass": pane.review_pass}) == pane
-            if effects or (after is not pane and not told_only):
+            after, effects = _look_for_lost_commits(pane, after, effects, event)
+            if effects or (after is not pane and after != pane and not told_only):
                 after = after.model_copy(update={"updated_at": max(pane.updated_at, event.at), "last_rule": row.rule})
             elif after == pane:
                 after = pane

@@ -37,7 +37,9 @@ class Draft:
 
 def reviewed(connection: sqlite3.Connection, number: int) -> bool:
     """Whether a review stands there already."""
-    row = connection.execute("SELECT 1 FROM posts WHERE pull = ? AND kind = 'review' LIMIT 1", (number,)).fetchone()
+    row = connection.execute(
+        "SELECT 1 FROM posts WHERE pull = ? AND kind = 'review' AND submitted_at IS NOT NULL LIMIT 1", (number,)
+    ).fetchone()
     return row is not None
 
 
