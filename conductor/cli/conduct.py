@@ -30,15 +30,13 @@ def command(plain: bool) -> None:
     On a terminal a live table, elsewhere plain lines. Ends at Ctrl-C or SIGTERM; everything is in the journal, and
     the next start goes on where this one ended.
     """
-    from rich.console import Console
-
-    from conductor.dashboard.live import LiveTable, PlainLines
+    from conductor.dashboard.live import LiveTable, PlainLines, terminal
     from conductor.loop.assemble import outside_of
     from conductor.loop.conductor import Conductor
 
     context = find_context()
     layout = Layout(context.root)
-    view = PlainLines(sys.stdout) if plain or not sys.stdout.isatty() else LiveTable(Console())
+    view = PlainLines(sys.stdout) if plain or not sys.stdout.isatty() else LiveTable(terminal())
     conductor = Conductor(layout, context.config, outside_of(layout, context.config), _listeners(layout, view))
 
     def end(_number: int, _frame: FrameType | None) -> None:

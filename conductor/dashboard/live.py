@@ -7,6 +7,7 @@ conductor up. It sleeps until something changed; the table is drawn again only t
 from __future__ import annotations
 
 import io
+import os
 import queue
 import re
 import signal
@@ -135,6 +136,11 @@ class _Drawn:
 
     def _redraw(self, state: _State) -> None:
         raise NotImplementedError
+
+
+def terminal() -> Console:
+    """This terminal in its own size: COLUMNS and LINES may be those of the one that something was started from."""
+    return Console(_environ={name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")})
 
 
 class LiveTable(_Drawn):

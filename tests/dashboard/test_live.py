@@ -137,13 +137,12 @@ def test_the_picture_has_lines_and_table_is_stable_and_fetches_nothing(story: Ru
 SHOW = """
 import sys, threading
 from pathlib import Path
-from rich.console import Console, ConsoleDimensions
 from conductor.core.memory import Memory
-from conductor.dashboard.live import LiveTable
+from conductor.dashboard.live import LiveTable, terminal
 from conductor.dashboard.narrate import Narrator
 from conductor.journal import read
 narrator = Narrator()
-with LiveTable(Console()) as view:
+with LiveTable(terminal()) as view:
     for line in read(Path(sys.argv[1])):
         view.said(narrator.tell(line))
         view.update(narrator.fleet, {"pid": 4711, "host": "here"})
