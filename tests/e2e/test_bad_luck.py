@@ -40,7 +40,8 @@ def told(world: FleetWorld, index: int = 1) -> str:
 def conductor_screen(world: FleetWorld) -> str:
     rows = world.tmux("list-panes", "-a", "-F", "#{pane_id} #{pane_start_command}").splitlines()
     pane = next(row.split()[0] for row in rows if row.split()[-1].strip("'\"") == "conduct")
-    return world.tmux("capture-pane", "-p", "-J", "-S", "-200", "-t", pane)
+    shown = world.tmux("capture-pane", "-p", "-J", "-S", "-200", "-t", pane)
+    return " ".join(shown.split())  # the live table folds long lines
 
 
 # --- the disk

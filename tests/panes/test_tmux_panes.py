@@ -351,7 +351,7 @@ def test_a_dialog_that_a_hook_tells_of_before_it_is_drawn_is_read_when_it_shows(
     ask = "printf 'Allow this? (y/n)\\r\\n'; printf '\\033]2;asks\\007'; exec cat"
     argv = ("/bin/sh", "-c", f"printf 'at work\\r\\n'; sleep 0.5; {ask}")
     bench.panes.start(pane_id, PaneSpec(1, "worker", "one", tmp_path, argv))
-    wait_until(lambda: "at work" in bench.panes.screen(pane_id).lines[0])
+    wait_until(lambda: any("at work" in line for line in bench.panes.screen(pane_id).lines), what="the program to show")
     at = datetime.now(UTC).isoformat()
     bench.receipts().write_text(json.dumps({"event": "permission", "msg": None, "at": at}) + "\n")
     state = bench.panes.state_of(pane_id, StandInAgent(has_receipts=True))

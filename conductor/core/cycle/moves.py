@@ -9,7 +9,7 @@ from conductor.core.state import WEIGHT, Gate, Pane, ReviewPass, Running, Task
 from schemas.effects import Effect, Report, RunReview, SendTask, StartAgent, TaskKind
 from schemas.pane import Attention, AttentionReason, Status
 
-NOTICES = 5
+NOTICES = 10
 """A worker that is told the same kind of thing again and again must stop somewhere, like one that is reviewed."""
 
 
