@@ -131,7 +131,7 @@ def ship(cwd: Path, wishes: Wishes, told: Told | None = None) -> Shipped:
         say(f"committed {done.commit[:12]}{' (amended)' if wishes.amend else ''}")
     done.head = g.head(yard.root) or ""
     if done.stages and not g.is_dirty(yard.root):
-        record(yard.main, done.head, done.stages)
+        _record(yard, done, say)
     _refuse_private_commits(yard)
     done.pushed = _push(yard, there, done.head)
     say(f"{'pushed' if done.pushed else 'already pushed'} {done.head[:12]} to {yard.remote}/{yard.branch}")
@@ -239,6 +239,14 @@ def _refuse_amend_of_base(yard: Yard) -> None:
 
 # --- battery and commit
 # ----------------------------------------------------------------------------------------------
+
+
+def _record(yard: Yard, done: Shipped, say: Told) -> None:
+    """The battery's record is for the draft gate; work is not held back because it could not be kept."""
+    try:
+        record(yard.main, done.head, done.stages)
+    except (Fault, OSError) as fault:
+        say(f"the record of the checks could not be kept, the work goes on: {one_line(str(fault))}")
 
 
 def _battery(yard: Yard, staged: list[str], notes: list[str], say: Told) -> list[Stage]:
