@@ -40,7 +40,7 @@ from worker.tools.config import load_config
 
 PYTHON = sys.executable
 SCRIPT = {"turns": [{"repeat": True, "steps": [{"say": "noted"}]}]}
-SAMPLES = 40
+SAMPLES = 12
 CYCLES = 9
 SNAPSHOTS = 10_000
 SNAPSHOT = {"prExists": True, "prNumber": 12, "prHeadSha": "a" * 40, "reviewRequested": True}
