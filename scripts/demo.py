@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conductor.panes.processes import end, tree
+
 PYTHON = Path(sys.executable)
 BUDGET = 80.0
 """Seconds for the whole piece; ``--budget`` gives a busy machine more."""
@@ -216,6 +218,15 @@ class Stage:
     def tmux(self, *argv: str) -> str:
         return self.run("tmux", "-S", str(self.socket), *argv, check=False).stdout
 
+    @contextmanager
+    def end_of_server(self) -> Iterator[None]:
+        """Whatever is done inside, the tmux server and all that ran under it have ended afterwards."""
+        server = self.tmux("display-message", "-p", "#{pid}").strip()
+        family = tree(int(server)) if server.isdigit() else frozenset()
+        yield
+        self.tmux("kill-server")
+        end(family, grace=5.0)
+
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "LC_ALL", "TERM", "TMPDIR") if name in os.environ}
         path = str(PYTHON.parent) + os.pathsep + os.environ.get("PATH", os.defpath)
@@ -238,9 +249,9 @@ def stage(say: Callable[[str], None]) -> Iterator[Stage]:
         made.run("git", "commit", "-q", "-m", "A small shop")
         yield made
     finally:
-        if (made.root / ".taskmaestro").exists():
-            made.taskmaestro("stop", "--panes", check=False)
-        made.tmux("kill-server")
+        with made.end_of_server():
+            if (made.root / ".taskmaestro").exists():
+                made.taskmaestro("stop", "--panes", check=False)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -397,8 +408,8 @@ def main() -> int:
             outcome["fault"] = str(fault)
             show_panes(made)
         if options.attach:
-            time.sleep(5)
-            made.tmux("kill-server")
+            with made.end_of_server():
+                time.sleep(5)
 
     try:
         with stage(say) as made:

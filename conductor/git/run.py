@@ -225,17 +225,34 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         return
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(2.0)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
+    # A grandchild may ignore the signal, and outlives its parent by a moment where it does not.
+    if not _group_ends(process.pid, 1.0):
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
+        _group_ends(process.pid, 1.0)
     # A grandchild may hold the pipes open; reading on would wait for it.
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             with suppress(OSError):
                 stream.close()
     process.wait()
+
+
+def _group_ends(group: int, seconds: float) -> bool:
+    """Whether no process of the group is left, waited for at most so long."""
+    deadline = monotonic() + seconds
+    while True:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            pass
+        if monotonic() > deadline:
+            return False
+        sleep(0.01)
 
 
 def is_sha(text: str) -> bool:

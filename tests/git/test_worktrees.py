@@ -355,7 +355,7 @@ def test_a_lock_that_stays_is_explained_after_a_bounded_wait(
 
 
 def test_a_command_that_hangs_is_ended_with_all_its_children(repo: Path, worktrees: GitWorktrees) -> None:
-    git(repo, "config", "alias.hang", "!sleep 54321")
+    git(repo, "config", "alias.hang", "!(trap '' TERM; sleep 54321; sleep 54321); true")
     with pytest.raises(Unavailable, match=r"did not end within 0\.3 s"):
         worktrees.repository.git.run("hang", timeout=0.3)
     left = [process for process in psutil.process_iter(["cmdline"]) if "54321" in (process.info["cmdline"] or [])]

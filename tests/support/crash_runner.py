@@ -61,14 +61,15 @@ class Boundaries:
         for line in lines:
             self._counts.update(_kinds(line))
 
-    def __call__(self, boundary: str, kind: str) -> None:
+    def __call__(self, boundary: str, *kinds: str) -> None:
+        """Pass this boundary of one effect, or of all that one write of the journal holds."""
         with self._lock:
-            ordinal = self._counts[kind] + (boundary not in ("recorded", "written"))
-            name = f"{kind} {ordinal}: {boundary}"
-            os.write(self._passed, f"{name}\n".encode())
-            if name in self._at:
+            ahead = boundary not in ("recorded", "written")
+            names = [f"{kind} {self._counts[kind] + ahead}: {boundary}" for kind in dict.fromkeys(kinds)]
+            os.write(self._passed, "".join(f"{name}\n" for name in names).encode())
+            if chosen := [name for name in names if name in self._at]:
                 with self._ends.open("a") as file:
-                    file.write(f"{name}\n")
+                    file.write("".join(f"{name}\n" for name in chosen))
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def watch(self, journal: Journal) -> None:
@@ -76,16 +77,12 @@ class Boundaries:
         append = journal.append
 
         def watched(lines: Sequence[JournalLine]) -> None:
-            for line in lines:
-                if isinstance(line, EventLine):
-                    for kind in _kinds(line):
-                        self("unwritten", kind)
+            events = [kind for line in lines if isinstance(line, EventLine) for kind in _kinds(line)]
+            self("unwritten", *events)
             append(lines)
             for line in lines:
                 self._counts.update(_kinds(line))
-                if isinstance(line, EventLine):
-                    for kind in _kinds(line):
-                        self("written", kind)
+            self("written", *events)
 
         journal.append = watched  # type: ignore[method-assign]
 
