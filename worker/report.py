@@ -25,6 +25,8 @@ from worker.tools.files import MissingFile, read_regular, replace_file
 from worker.tools.git import root_and_common_dir, worktree_index
 
 RESULT_FILE = "RESULT.json"
+LEASE_REJECTED = "lease_rejected"
+"""The ``reason`` of a failure to push that the conductor takes to a person."""
 _FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
 
 
@@ -74,6 +76,11 @@ def report_failure(place: Place, error: str, extras: Extras | None = None) -> Re
     if not text:
         raise BadInput("the error text is empty", "Say with --error what stopped you.")
     return _write(place, {"status": "failure", "error": text, "pr_number": _pr(place)}, extras)
+
+
+def report_refused_push(place: Place, error: str) -> Result:
+    """Somebody else moved or deleted the remote branch, so that nothing was pushed: a person has to look."""
+    return _write(place, {"status": "failure", "error": error, "reason": LEASE_REJECTED, "pr_number": _pr(place)}, None)
 
 
 def report_addressed(place: Place, cycle: int | None = None, extras: Extras | None = None) -> Result:
@@ -172,7 +179,7 @@ def _kept(path: Path, task: Task) -> dict[str, Any]:
     except Fault:  # not there, or not readable as a result: nothing of it can be kept
         return {}
     same = (old.nonce is not None and old.nonce == task.nonce) or (old.issue is not None and old.issue == task.issue)
-    return dict(old.model_extra or {}) if same else {}
+    return {name: value for name, value in (old.model_extra or {}).items() if name != "reason"} if same else {}
 
 
 def status_for(task: Task) -> Literal["success", "addressed"]:
@@ -201,6 +208,7 @@ __all__ = [
     "report_addressed",
     "report_done",
     "report_failure",
+    "report_refused_push",
     "report_review",
     "report_success",
     "status_for",

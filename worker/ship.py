@@ -21,7 +21,7 @@ from schemas.config import Config
 from schemas.errors import BadInput, Fault, NeedsPerson, NotSo, StillPending, Unavailable
 from schemas.text import clean, one_line
 from worker.battery import Stage, failure, run_battery
-from worker.report import Extras, Place, report_done
+from worker.report import Extras, Place, report_done, report_refused_push
 from worker.task import Task, read_task
 from worker.tools import git as g
 from worker.tools.config import load_config
@@ -133,7 +133,7 @@ def ship(cwd: Path, wishes: Wishes, told: Told | None = None) -> Shipped:
     if done.stages and not g.is_dirty(yard.root):
         _record(yard, done, say)
     _refuse_private_commits(yard)
-    done.pushed = _push(yard, there, done.head)
+    done.pushed = _push_or_tell(yard, there, done.head)
     say(f"{'pushed' if done.pushed else 'already pushed'} {done.head[:12]} to {yard.remote}/{yard.branch}")
     done.pr_number, done.pr_url = _pull_request(yard, wishes)
     say(f"pull request #{done.pr_number} {done.pr_url}".rstrip())
@@ -301,6 +301,17 @@ def _commit(yard: Yard, wishes: Wishes) -> str:
 
 # --- push
 # ------------------------------------------------------------------------------------------------------------
+
+
+def _push_or_tell(yard: Yard, there: str | None, now: str) -> bool:
+    """Push. Where somebody else moved the branch, the conductor is told, for it asks a person."""
+    try:
+        return _push(yard, there, now)
+    except NeedsPerson as fault:
+        if yard.index is None:
+            raise
+        report_refused_push(Place(yard.root, yard.index, yard.task), fault.what)
+        raise NeedsPerson(f"{fault.what} (reported to the conductor)", fault.hint) from None
 
 
 def _push(yard: Yard, there: str | None, now: str) -> bool:

@@ -15,6 +15,7 @@ from schemas.errors import BadInput, NeedsPerson, NotSo, Unavailable
 from tests.support.repos import git
 from tests.worker.conftest import World
 from worker import ship as ship_module
+from worker.report import find_place, report_failure
 from worker.ship import Wishes, ship
 
 FIRST = Wishes(title="Add code")
@@ -92,7 +93,22 @@ def test_a_colleagues_commit_is_not_overwritten_even_after_a_fetch(world: World,
     assert theirs[:12] in caught.value.what
     assert "git rebase" in caught.value.hint
     assert world.at_remote() == theirs
-    assert not (world.tree / "RESULT.json").exists()
+    result = world.result()
+    assert (result["status"], result["reason"], result["pr_number"]) == ("failure", "lease_rejected", 12)
+    assert theirs[:12] in result["error"]
+
+
+def test_a_refused_push_is_no_reason_of_a_later_report(world: World, tmp_path: Path) -> None:
+    world.stage()
+    first = ship(world.tree, FIRST)
+    world.task("fix", pr=12, cycle=1, lease=first.head)
+    world.colleague_pushes(tmp_path / "other")
+    world.stage(text="two\n")
+    with pytest.raises(NeedsPerson):
+        ship(world.tree, AMEND)
+    assert world.result()["reason"] == "lease_rejected"
+    report_failure(find_place(world.tree), "no disk")
+    assert "reason" not in world.result()
 
 
 def test_a_colleagues_commit_that_was_taken_in_is_pushed_on(world: World, tmp_path: Path) -> None:
