@@ -16,6 +16,7 @@ from conductor.forge.local.layout import Layout, write_needed
 from conductor.forge.local.plumbing import commit_tree, commits_between, diff, git, merged_tree, update_ref
 from conductor.forge.local.refs import Refs
 from conductor.forge.local.store import Store, now
+from conductor.forge.texts import checked_body, checked_title
 from conductor.ports import HeadMovedError
 from schemas.config import Config, LocalForgeConfig
 from schemas.errors import BadInput, NotSo
@@ -146,7 +147,7 @@ class LocalForge(reviews.ReviewsOfLocal):
         if existing is not None:
             return existing
         by = _checked_login(author) if author is not None else self.login()
-        title, body = pulls.checked_title(title), pulls.checked_body(body)
+        title, body = checked_title(title), checked_body(body)
         head, base_sha = self._new_head(branch, base)
         with self._store.write() as connection:
             row = connection.execute(
@@ -354,7 +355,7 @@ class LocalForge(reviews.ReviewsOfLocal):
         return [pulls.to_issue(row) for row in rows]
 
     def create_issue(self, title: str, body: str) -> Issue:
-        title, body, by = pulls.checked_title(title), pulls.checked_body(body), self.login()
+        title, body, by = checked_title(title), checked_body(body), self.login()
         with self._store.write() as connection:
             number = pulls.new_number(connection, "issue")
             connection.execute(

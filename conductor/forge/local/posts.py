@@ -10,16 +10,10 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from conductor.forge.local.pulls import checked_body
 from conductor.forge.local.store import now
-from schemas.errors import BadInput
+from conductor.forge.texts import review_text, with_marker
 from schemas.forge import Comment, Posted
 from schemas.review import Verdict
-
-SELF_APPROVAL = "✅ Review complete - all comments addressed"
-"""What an approval of one's own pull request says, as a comment (review protocol, Approval)."""
-FIRST_APPROVAL = "✅ Review complete - nothing to address"
-"""The same where no review came before: there were no comments."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +41,8 @@ def review_draft(*, login: str, own: bool, verdict: Verdict, body: str, head: st
     """The review as it may be posted: on one's own pull request a forge takes no verdict, so it becomes a
     comment. ``earlier``: a review came before.
     """
-    if not own:
-        state = "approved" if verdict is Verdict.APPROVE else "changes_requested"
-        return Draft("review", login, body, marker, state, head)
-    words = SELF_APPROVAL if earlier else FIRST_APPROVAL
-    if verdict is Verdict.APPROVE and not body.startswith(words):
-        body = f"{words}\n\n{body}".rstrip()
-    return Draft("review", login, body, marker, "commented", head, as_comment=True)
+    text = review_text(own=own, verdict=verdict, body=body, earlier=earlier)
+    return Draft("review", login, text.body, marker, text.state, head, as_comment=text.as_comment)
 
 
 def find(connection: sqlite3.Connection, number: int, marker: str) -> Posted | None:
@@ -94,14 +83,6 @@ def post(connection: sqlite3.Connection, number: int, draft: Draft) -> Posted:
     if draft.kind == "review":
         answered(connection, number, draft.author)
     return Posted(id=str(row), as_comment=draft.as_comment)
-
-
-def with_marker(body: str, marker: str) -> str:
-    """The body, checked, with the marker at its end unless it has it. Raises ``BadInput`` where nothing is said."""
-    text = body if marker in body else f"{body.rstrip()}\n\n{marker}"
-    if not text.strip():
-        raise BadInput("the text is empty", "Say something, with --body or --body-file.")
-    return checked_body(text)
 
 
 def answered(connection: sqlite3.Connection, number: int, login: str) -> None:

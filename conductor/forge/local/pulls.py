@@ -11,7 +11,6 @@ was merged.
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,15 +27,9 @@ from conductor.forge.local.plumbing import (
 )
 from conductor.forge.local.refs import Refs
 from conductor.forge.local.store import Store, now
-from schemas.errors import BadInput, NotSo
+from conductor.forge.texts import CLOSES, closes_issue
+from schemas.errors import NotSo
 from schemas.forge import Issue, PullRequest
-from schemas.text import one_line
-
-MAX_TITLE = 300
-"""Characters in a title: a longer one is refused, not cut."""
-MAX_BODY = 65_536
-"""Characters in a body: GitHub's limit, kept here too, so that what works on one forge works on the other."""
-_CLOSES = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s+#(\d{1,9})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -56,16 +49,10 @@ class Observed:
         ) or not self.branch_there
 
 
-def closes_issue(body: str) -> int | None:
-    """The first issue that the body says it closes (``Closes #12``)."""
-    found = _CLOSES.search(body)
-    return int(found[1]) or None if found else None
-
-
 def close_its_issues(connection: sqlite3.Connection, refs: Refs, row: sqlite3.Row) -> None:
     """Close what a merged pull request says it closes; only the default branch counts, as on GitHub."""
     if row["base_branch"] == refs.head_branch():
-        close_issues(connection, [int(number) for number in _CLOSES.findall(row["body"])])
+        close_issues(connection, [int(number) for number in CLOSES.findall(row["body"])])
 
 
 def close_issues(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
@@ -74,26 +61,6 @@ def close_issues(connection: sqlite3.Connection, numbers: Sequence[int]) -> None
         "UPDATE issues SET state = 'closed', updated_at = ? WHERE number = ? AND state = 'open'",
         [(now(), number) for number in numbers],
     )
-
-
-def checked_title(title: str) -> str:
-    line = one_line(title, MAX_TITLE + 1)
-    if not line:
-        raise BadInput("the title is empty", "Give one line that says what it is about.")
-    if len(line) > MAX_TITLE:
-        raise BadInput(
-            f"the title has {len(title)} characters, more than {MAX_TITLE}", "Shorten it; the text has room for more."
-        )
-    return line
-
-
-def checked_body(body: str) -> str:
-    if len(body) > MAX_BODY:
-        raise BadInput(
-            f"the body has {len(body)} characters, more than {MAX_BODY}",
-            "Shorten it, or put the rest into a file.",
-        )
-    return body.encode("utf-8", "replace").decode("utf-8")
 
 
 def to_pull(observed: Observed) -> PullRequest:

@@ -19,6 +19,7 @@ from conductor.forge.local.layout import Layout
 from conductor.forge.local.plumbing import diff
 from conductor.forge.local.refs import Refs
 from conductor.forge.local.store import Store, now
+from conductor.forge.texts import checked_body, with_marker
 from conductor.ports import HeadMovedError
 from schemas.errors import BadInput, NotSo
 from schemas.forge import (
@@ -133,7 +134,7 @@ class ReviewsOfLocal(ABC):
     def stage_review(
         self, number: int, *, commit: str, body: str, marker: str, comments: Sequence[DraftComment] = ()
     ) -> PendingReview:
-        login, text = self.login(), posts.with_marker(body, marker)
+        login, text = self.login(), with_marker(body, marker)
         if not marker:
             raise BadInput("a review is staged under a marker", "Give one, so that it is staged once.")
         self._check_places(self._one(number), commit, comments)
@@ -244,7 +245,7 @@ class ReviewsOfLocal(ABC):
             return [_thread(connection, row) for row in rows]
 
     def reply(self, number: int, thread: str, body: str, *, author: str | None = None) -> Posted:
-        by, text = (author or self.login()), pulls.checked_body(body)
+        by, text = (author or self.login()), checked_body(body)
         if not text.strip():
             raise BadInput("the text is empty", "Say something, with --body or --body-file.")
         with self._store.write() as connection:
@@ -317,7 +318,7 @@ def _insert_thread(
     ).lastrowid
     connection.execute(
         "INSERT INTO thread_comments (thread, review, author, body, created_at) VALUES (?, ?, ?, ?, ?)",
-        (thread, review, login, pulls.checked_body(comment.body), now()),
+        (thread, review, login, checked_body(comment.body), now()),
     )
 
 
