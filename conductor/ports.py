@@ -14,6 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 from schemas.effects import Report
 from schemas.events import History
 from schemas.forge import (
+    ApiBudget,
     Checks,
     Comment,
     DraftComment,
@@ -173,6 +174,14 @@ class Threads(Protocol):
 
     def resolve(self, number: int, thread: str) -> bool:
         """Mark it resolved; False where it was."""
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """A forge that counts what is asked of it."""
+
+    def budget(self) -> ApiBudget | None:
+        """What was left at the last answer; None before the first one."""
 
 
 # --- git ---

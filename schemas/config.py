@@ -74,7 +74,7 @@ class CiConfig(Frozen):
     returns_cap: int = Field(default=3, ge=1, le=20, description="times that red CI goes back to the worker")
     poll: float = Field(default=60.0, gt=0, description="seconds between two looks, where the forge does not tell")
     budget: float = Field(default=1800.0, gt=0, description="seconds that a verdict of CI is waited for")
-    grace: float = Field(default=90.0, ge=0, description="seconds after a push in which no checks means not yet")
+    grace: float = Field(default=60.0, ge=0, description="seconds after a push in which no checks means not yet")
     allow_no_checks: bool = Field(default=False, description="a head without any check counts as green")
 
 
@@ -101,12 +101,31 @@ class LocalForgeConfig(Frozen):
     check_env: tuple[str, ...] = Field(default=(), description="more environment variables that checks may see")
 
 
+class GithubForgeConfig(Frozen):
+    """``[forge.github]``"""
+
+    program: str | None = Field(
+        default=None, description="path or name of gh 2.82.1 or newer; default: on PATH, else beside this Python"
+    )
+    repository: str | None = Field(default=None, description="owner/name; default: what the git remote's URL names")
+    host: str | None = Field(default=None, description="an Enterprise Server's host; default: the remote's, github.com")
+    timeout: float = Field(default=30.0, gt=0, description="seconds that one answer of GitHub may take")
+    grace: float | None = Field(
+        default=None, ge=0, description="seconds after a push in which no checks means not yet; default: grace of [ci]"
+    )
+    optional_blocks: bool = Field(
+        default=False, description="a failed check counts although others are required and it is not"
+    )
+    log_lines: int = Field(default=40, ge=1, le=1000, description="lines of a failed check's log that are shown")
+
+
 class ForgeConfig(Frozen):
     """``[forge]``"""
 
-    kind: str = Field(default="local", description="local, or the name of another forge, such as github")
+    kind: str = Field(default="local", description="local, github, or the name of another forge")
     draft_first: bool = Field(default=False, description="pull requests are opened as drafts")
     local: LocalForgeConfig = LocalForgeConfig()
+    github: GithubForgeConfig = GithubForgeConfig()
 
 
 class LoopsConfig(Frozen):

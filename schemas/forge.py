@@ -170,3 +170,11 @@ class Push(Frozen):
 
     head: str
     at: Moment
+
+
+class ApiBudget(Frozen):
+    """What may still be asked of a forge that counts, and when the count starts anew."""
+
+    remaining: int = Field(ge=0)
+    limit: int = Field(ge=0)
+    reset_at: Moment

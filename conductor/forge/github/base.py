@@ -1,0 +1,147 @@
+"""What all parts of the github forge stand on: the acting login, and pull requests with the remote's heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from conductor.forge.github import queries
+from conductor.forge.github.api import Api, missing_pull
+from conductor.forge.github.heads import Heads
+from conductor.forge.github.pace import moment
+from conductor.forge.github.pulls import refs_of, to_pull
+from schemas.errors import BadInput, NotSo, Unavailable
+from schemas.forge import PullRequest
+from schemas.text import one_line
+
+Node = Mapping[str, Any]
+_AT_ONCE = 100
+"""Pull requests in one query; GitHub counts the nodes that could come."""
+_LARGEST = 2**31 - 1
+
+
+class GithubBase:
+    """The repository, the login, and reading pull requests."""
+
+    def __init__(self, api: Api, heads: Heads, pushed_to: str) -> None:
+        self._api = api
+        self._heads = heads
+        self._pushed_to = pushed_to
+        """owner/name of the repository that the remote is; another one where work is pushed to a fork."""
+        self._login: str | None = None
+        self._facts: Node | None = None
+
+    def login(self) -> str:
+        """The login that the token belongs to."""
+        if self._login is None:
+            self._login = self._api.query(
+                queries.VIEWER, {}, lambda data: str(data["viewer"]["login"]), what="the acting login", own=False
+            )
+        return self._login
+
+    def repository(self) -> str:
+        """``owner/name``, in lower case."""
+        return self._api.place.full.lower()
+
+    def default_branch(self) -> str:
+        """The branch that pull requests go to unless another one is named."""
+        branch = self._repository()["defaultBranchRef"]
+        if branch is None:
+            raise NotSo(f"{self._api.place.full} has no branch yet", "Push one first.")
+        return str(branch["name"])
+
+    def _repository(self) -> Node:
+        if self._facts is None:
+            found = self._api.query(queries.REPOSITORY, {}, lambda data: data["repository"], what="the repository")
+            if found is None:
+                raise NotSo(
+                    f"{self._api.place.host} has no repository {self._api.place.full}, or this login may not see it",
+                    "Look at the remote's URL or `repository` in [forge.github], and at `gh auth status`.",
+                )
+            self._facts = found
+        return self._facts
+
+    def _is_me(self, login: str) -> bool:
+        return login.lower() == self.login().lower()
+
+    def _acts_as(self, author: str | None) -> None:
+        """GitHub posts as the token's login, whoever is named."""
+        if author is not None and not self._is_me(one_line(author, 100)):
+            raise BadInput(
+                f"cannot act as {one_line(author, 100)}: this token is {self.login()}'s",
+                "Use a token of that login, or name nobody.",
+            )
+
+    # --- pull requests ---
+
+    def _nodes(self, numbers: Sequence[int], document: Callable[[Sequence[int]], str], what: str) -> list[Node]:
+        """These pull requests as GitHub has them, unknown ones left out; one query for up to a hundred."""
+        known = sorted({number for number in numbers if 0 < number <= _LARGEST})
+        found: list[Node] = []
+        for start in range(0, len(known), _AT_ONCE):
+            part = known[start : start + _AT_ONCE]
+
+            def read(data: Node, part: Sequence[int] = part) -> list[Node]:
+                self._told(data)
+                asked = [(number, data["repository"][f"p{number}"]) for number in part]
+                return [_checked(node, number) for number, node in asked if node is not None]
+
+            found += self._api.query(document(part), {}, read, what=what, absent=True)
+        return found
+
+    def _told(self, data: Node) -> None:
+        budget = data["rateLimit"]
+        if budget is not None:
+            self._api.pace.told(budget["remaining"], budget["limit"], moment(budget["resetAt"]))
+
+    def _node(self, number: int) -> Node:
+        """One pull request. Raises ``NotSo`` where there is none."""
+        found = self._nodes([number], queries.pulls, f"pull request #{number}")
+        if not found:
+            raise missing_pull(number)
+        return found[0]
+
+    def _to_pulls(self, nodes: Sequence[Node], *, must: bool = False) -> list[PullRequest]:
+        """As values, with the remote's heads. ``must``: the remote has to answer."""
+        refs = self._heads.refs(refs_of(nodes, self._pushed_to), must=must)
+        return [to_pull(node, refs, self._pushed_to) for node in nodes]
+
+    def pull_request(self, number: int) -> PullRequest:
+        return self._to_pulls([self._node(number)])[0]
+
+    def pull_requests(self, numbers: Sequence[int] | None = None) -> list[PullRequest]:
+        if numbers is not None:
+            return self._to_pulls(self._nodes(numbers, queries.pulls, "pull requests")) if numbers else []
+
+        def read(data: Node) -> Node:
+            self._told(data)
+            found: Node = data["repository"]["pullRequests"]
+            return found
+
+        nodes = self._api.pages(queries.OPEN_PULLS, {}, read, what="the open pull requests") or []
+        return sorted(self._to_pulls(nodes), key=lambda pull: pull.number)
+
+    def _open_of_branch(self, branch: str) -> Node | None:
+        """The open pull request of a branch of the repository that is pushed to."""
+        nodes = self._api.pages(
+            queries.PULLS_OF_BRANCH,
+            {"branch": branch},
+            lambda data: data["repository"]["pullRequests"],
+            what=f"the pull request of {one_line(branch)}",
+        )
+        for node in nodes or []:
+            home = node["headRepository"]
+            if home is not None and home["nameWithOwner"].lower() == self._pushed_to.lower():
+                found: Node = node
+                return found
+        return None
+
+    def _settled(self, number: int) -> PullRequest:
+        """A pull request just before something that cannot be taken back: read again, with the head of the remote."""
+        return self._to_pulls([self._node(number)], must=True)[0]
+
+
+def _checked(node: Node, number: int) -> Node:
+    if node["number"] != number:
+        raise Unavailable(f"GitHub answered with #{node['number']} for #{number}", "Ask again.")
+    return node

@@ -1,0 +1,174 @@
+"""Runs ``gh api`` and takes its answer apart: status, headers, body. Nothing here knows what is asked for.
+
+Bodies go in by stdin, so that neither the process list nor a shell ever sees them. gh neither retries nor gives up by
+itself: the time limit is set here, and ends all that it started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conductor.forge.github.faults import Dropped, not_logged_in
+from conductor.forge.github.redact import redacted
+from schemas.errors import Unavailable
+from schemas.text import clean, one_line
+from worker.tools.process import Outcome, run
+
+KEEP = 64 * 1024 * 1024
+"""Bytes of an answer; a longer one is a fault, never a shorter answer."""
+
+# What would change gh's output, its target, or make it ask or call home.
+_UNWANTED = frozenset(
+    {"GH_DEBUG", "DEBUG", "GH_FORCE_TTY", "GH_HOST", "GH_REPO", "GH_PATH", "CLICOLOR_FORCE", "GH_MDWIDTH", "GH_BROWSER"}
+)
+_SETTINGS = {
+    "GH_PROMPT_DISABLED": "1",
+    "NO_COLOR": "1",
+    "CLICOLOR": "0",
+    "GH_NO_UPDATE_NOTIFIER": "1",
+    "GH_NO_EXTENSION_UPDATE_NOTIFIER": "1",
+    "GH_SPINNER_DISABLED": "1",
+    "GH_TELEMETRY": "false",
+    "DO_NOT_TRACK": "true",
+    "GH_PAGER": "cat",
+    "PAGER": "cat",
+    "LC_ALL": "C.UTF-8",
+}
+_NEEDS_LOGIN = 4
+"""gh's exit code where it has no token for the host."""
+_STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})")
+_NOT_SENT = re.compile(
+    r"connection refused|no such host|network is unreachable|no route to host|connect: no such file|name resolution"
+    r"|error connecting to",
+    re.IGNORECASE,
+)
+
+
+def gh_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The environment for gh: the user's own, without what changes how it speaks."""
+    return {**{name: value for name, value in given.items() if name not in _UNWANTED}, **_SETTINGS}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server answered, with a complete body. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """Raises ``Dropped`` where the body is no JSON: it was cut off, or somebody in between answered."""
+        try:
+            return json.loads(self.body)
+        except ValueError as error:
+            raise Dropped(
+                f"GitHub's answer (HTTP {self.status}) is not JSON: {one_line(redacted(self.text), 120) or 'empty'}",
+                "Ask again; where it stays, look for a proxy in between.",
+            ) from error
+
+
+class Gh:
+    """``gh api`` for one host. Safe to share between threads."""
+
+    def __init__(
+        self, program: Path, host: str, *, timeout: float, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """``environment``: in place of this process's own."""
+        self.host = host
+        self._program = program
+        self._timeout = timeout
+        self._given = environment
+
+    def call(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        data: Mapping[str, Any] | None = None,
+        accept: str | None = None,
+        keep: int = KEEP,
+        cut: bool = False,
+    ) -> Answer:
+        """One request; any status is an answer. ``keep`` bounds the bytes of it; with ``cut`` the middle of a longer
+        one is left out, else that is a fault.
+
+        Raises ``Dropped`` where no whole answer came, ``NeedsPerson`` where gh is not logged in.
+        """
+        argv = [str(self._program), "api", "--hostname", self.host, "--include", "--method", method]
+        if accept is not None:
+            argv += ["--header", f"Accept: {accept}"]
+        body = None
+        if data is not None:
+            argv += ["--input", "-"]
+            body = json.dumps(data).encode()
+        environment = gh_environment(os.environ if self._given is None else self._given)
+        done = run(
+            [*argv, "--", path],
+            cwd="/",
+            timeout=self._timeout,
+            env=environment,
+            input=body,
+            keep=keep,
+            merge=False,
+            leave=True,
+        )
+        return self._read(done, f"{method} {one_line(path, 120)}", cut=cut)
+
+    def _read(self, done: Outcome, what: str, *, cut: bool) -> Answer:
+        where = f"{self.host}, {what}"
+        said = one_line(redacted(done.errors, self._given), 300)
+        if done.timed_out:
+            raise Dropped(
+                f"GitHub did not answer within {self._timeout:g} s ({where})",
+                "Ask again later, or raise `timeout` in [forge.github].",
+            )
+        if done.returncode == _NEEDS_LOGIN or "gh auth login" in said:
+            raise not_logged_in(self.host, said)
+        answer = _parse(done.data)
+        if answer is None:
+            raise Dropped(
+                f"GitHub cannot be reached ({where}): {said or done.ending()}",
+                "Look at the network and at https://www.githubstatus.com, then try again.",
+                sent=not _NOT_SENT.search(said),
+            )
+        if done.truncated and not cut:
+            raise Unavailable(f"GitHub's answer is too large ({where})", "Ask for less at once.")
+        # gh ends with 1 for an answer that is an error; what else makes it fail came while it read the body.
+        if not done.ok and answer.status < 400 and not _holds_errors(answer):
+            raise Dropped(f"GitHub's answer broke off ({where}): {said or done.ending()}", "Ask again.")
+        return answer
+
+
+def _parse(raw: bytes) -> Answer | None:
+    head, gap, body = raw.partition(b"\r\n\r\n")
+    first, _, rest = head.partition(b"\n")
+    found = _STATUS.match(first)
+    if not gap or found is None:
+        return None
+    headers = {}
+    for line in rest.decode("utf-8", "replace").split("\r\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            headers[name.strip().lower()] = clean(value).strip()
+    return Answer(int(found[1]), headers, body)
+
+
+def _holds_errors(answer: Answer) -> bool:
+    """A GraphQL answer whose errors made gh fail: complete, and read further on."""
+    if b'"errors"' not in answer.body:
+        return False
+    try:
+        return isinstance(json.loads(answer.body), dict)
+    except ValueError:
+        return False

@@ -1,0 +1,165 @@
+"""Comments and reviews: what was said, and saying something once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from conductor.forge.github import queries
+from conductor.forge.github.api import missing_pull, pull_part
+from conductor.forge.github.base import GithubBase, Node
+from conductor.forge.github.faults import Refused
+from conductor.forge.github.marks import Marked, bare, marked, stands_in
+from conductor.forge.github.pulls import author_of
+from conductor.forge.texts import review_text
+from conductor.ports import HeadMovedError
+from schemas.errors import NotSo
+from schemas.forge import Comment, Posted, PullRequest
+from schemas.review import Verdict
+
+ReviewState = Literal["approved", "commented", "changes_requested"]
+_STATES: dict[str, ReviewState] = {
+    "APPROVED": "approved",
+    "COMMENTED": "commented",
+    "CHANGES_REQUESTED": "changes_requested",
+    # A dismissed one counts as a word, not as a verdict any more.
+    "DISMISSED": "commented",
+}
+EVENTS = {"approved": "APPROVE", "commented": "COMMENT", "changes_requested": "REQUEST_CHANGES"}
+
+
+class PostsOnGithub(GithubBase):
+    """Comments and submitted reviews."""
+
+    def comments(self, number: int) -> list[Comment]:
+        return [_to_comment(node) for node in self._talk(number) if node.get("state") != "PENDING"]
+
+    def comment(self, number: int, body: str, *, marker: str = "", author: str | None = None) -> Posted:
+        self._acts_as(author)
+        text = marked(body, marker)
+        pull = self._node(number)
+        found = self._find(self._talk(number), marker, pull) if marker else None
+        return found or self._api.once(
+            lambda: self._api.change(
+                queries.ADD_COMMENT,
+                {"input": {"subjectId": pull["id"], "body": text.body}},
+                lambda data: _posted(data["addComment"]["commentEdge"]["node"]),
+                what=f"the comment on #{number}",
+            ),
+            lambda: self._posted_already(number, text, pull),
+        )
+
+    def post_review(self, number: int, *, body: str, verdict: Verdict, head: str, marker: str) -> Posted:
+        talk = self._talk(number)
+        node = self._node(number)
+        found = self._find(talk, marker, node) if marker else None
+        if found is not None:
+            return found
+        if verdict is Verdict.APPROVE:
+            may_approve(self._settled(number), head)
+        earlier = any(one["__typename"] == "PullRequestReview" and one["state"] != "PENDING" for one in talk)
+        made = review_text(own=self._is_me(author_of(node)), verdict=verdict, body=body, earlier=earlier)
+        text = marked(made.body, marker)
+        for one in talk:
+            # A pending review with the same marker gives way to it.
+            if one.get("state") == "PENDING" and self._is_me(author_of(one)) and stands_in(one["body"], text.marker):
+                self._drop_review(one["id"])
+        given = {
+            "pullRequestId": node["id"],
+            "commitOID": head,
+            "body": text.body,
+            "event": EVENTS[made.state],
+        }
+        return self._api.once(
+            lambda: self._add_review(number, given, as_comment=made.as_comment),
+            lambda: self._posted_already(number, text, node),
+        )
+
+    # --- inside ---
+
+    def _talk(self, number: int) -> list[Node]:
+        """All comments and reviews in GitHub's order, the acting login's pending review too."""
+        found = self._api.pages(
+            queries.TALK,
+            {"number": number},
+            pull_part("timelineItems"),
+            what=f"the comments on #{number}",
+            absent=True,
+        )
+        if found is None:
+            raise missing_pull(number)
+        return found
+
+    def _find(self, talk: Sequence[Node], marker: str, pull: Node) -> Posted | None:
+        """The acting login's post with this marker."""
+        for one in talk:
+            if one.get("state") != "PENDING" and self._is_me(author_of(one)) and stands_in(one["body"], marker):
+                own = self._is_me(author_of(pull)) and one["__typename"] == "PullRequestReview"
+                return Posted(id=one["id"], url=one["url"] or "", already=True, as_comment=own)
+        return None
+
+    def _posted_already(self, number: int, text: Marked, pull: Node) -> Posted | None:
+        """What came of an attempt whose answer was lost: it is new, so not ``already``."""
+        found = self._find(self._talk(number), text.marker, pull)
+        return None if found is None else found.model_copy(update={"already": False})
+
+    def _add_review(self, number: int, given: Mapping[str, Any], *, as_comment: bool) -> Posted:
+        try:
+            return self._api.change(
+                queries.ADD_REVIEW,
+                {"input": dict(given)},
+                lambda data: _posted(data["addPullRequestReview"]["pullRequestReview"], as_comment=as_comment),
+                what=f"the review of #{number}",
+            )
+        except Refused as fault:
+            raise review_fault(fault, number) from fault
+
+    def _drop_review(self, review: str) -> None:
+        self._api.once(
+            lambda: self._api.change(
+                queries.DELETE_REVIEW,
+                {"input": {"pullRequestReviewId": review}},
+                lambda data: str(data["deletePullRequestReview"]["pullRequestReview"]["id"]),
+                what="the pending review",
+            ),
+            lambda: None,
+        )
+
+
+def may_approve(pull: PullRequest, head: str) -> None:
+    """Raises ``NotSo`` for one that is not open, ``HeadMovedError`` where its head is another one."""
+    if pull.state != "open":
+        raise NotSo(f"pull request #{pull.number} is {pull.state}, so it cannot be approved", "Comment on it instead.")
+    if pull.head != head:
+        raise HeadMovedError(pull.head)
+
+
+def review_fault(fault: Refused, number: int) -> NotSo:
+    """A refused review in words of ours, where it is known what was wrong."""
+    if "pending review" in fault.said.lower():
+        return NotSo(
+            f"another review of #{number} is pending: {fault.said}",
+            f"Submit it, or discard it: taskmaestro pr discard {number}",
+        )
+    return fault
+
+
+def _posted(node: Mapping[str, Any], *, as_comment: bool = False) -> Posted:
+    return Posted(id=node["id"], url=node["url"] or "", as_comment=as_comment)
+
+
+def _to_comment(node: Node) -> Comment:
+    if node["__typename"] == "IssueComment":
+        return Comment(
+            id=node["id"], author=author_of(node), body=bare(node["body"]), at=node["createdAt"], kind="comment"
+        )
+    commit = node["commit"]
+    return Comment(
+        id=node["id"],
+        author=author_of(node),
+        body=bare(node["body"]),
+        at=node["submittedAt"] or node["createdAt"],
+        kind="review",
+        review_state=_STATES[node["state"]],
+        commit=None if commit is None else commit["oid"],
+    )

@@ -1,0 +1,61 @@
+"""Pull requests as values, with the heads that the remote has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from conductor.forge.github.api import at
+from conductor.forge.github.redact import redacted
+from conductor.forge.texts import closes_issue
+from schemas.forge import PullRequest
+
+GHOST = "ghost"
+"""Whom GitHub shows as the author where the account is gone."""
+_STATES: dict[str, Literal["open", "closed", "merged"]] = {"OPEN": "open", "CLOSED": "closed", "MERGED": "merged"}
+
+
+def author_of(node: Mapping[str, Any]) -> str:
+    """The login that wrote something."""
+    return str(at(node, "author", "login") or GHOST)
+
+
+def head_ref(node: Mapping[str, Any], pushed_to: str) -> str:
+    """The ref on the remote that says what the head is: the branch, or for a fork's what GitHub keeps of it."""
+    if str(at(node, "headRepository", "nameWithOwner") or "").lower() == pushed_to.lower():
+        return f"refs/heads/{node['headRefName']}"
+    return f"refs/pull/{node['number']}/head"
+
+
+def base_ref(node: Mapping[str, Any]) -> str:
+    return f"refs/heads/{node['baseRefName']}"
+
+
+def refs_of(nodes: Iterable[Mapping[str, Any]], pushed_to: str) -> list[str]:
+    """The refs to ask the remote for. One that is closed or merged stays as it was then."""
+    return [ref for node in nodes if node["state"] == "OPEN" for ref in (head_ref(node, pushed_to), base_ref(node))]
+
+
+def to_pull(node: Mapping[str, Any], refs: Mapping[str, str], pushed_to: str) -> PullRequest:
+    """The pull request, its head and base as the remote has them where it is open."""
+    base = node["baseRefOid"]
+    head = node["headRefOid"]
+    if node["state"] == "OPEN":
+        head = refs.get(head_ref(node, pushed_to), head)
+        base = refs.get(base_ref(node)) or at(node, "baseRef", "target", "oid") or base
+    return PullRequest(
+        number=node["number"],
+        title=redacted(node["title"]),
+        body=redacted(node["body"] or ""),
+        author=author_of(node),
+        state=_STATES[node["state"]],
+        draft=node["isDraft"],
+        head_branch=node["headRefName"],
+        head=head,
+        base_branch=node["baseRefName"],
+        base=base,
+        url=node["url"] or "",
+        issue=closes_issue(node["body"] or ""),
+        created_at=node["createdAt"],
+        updated_at=node["updatedAt"],
+    )

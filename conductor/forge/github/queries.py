@@ -1,0 +1,167 @@
+"""The GraphQL documents. Names and texts of others are variables; only numbers stand in a document itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+PAGE = "pageInfo { hasNextPage endCursor }"
+BUDGET = "rateLimit { cost remaining limit resetAt }"
+
+PULL = """
+fragment Pull on PullRequest {
+  id number title body state isDraft url createdAt updatedAt
+  author { login }
+  headRefName headRefOid isCrossRepository headRepository { nameWithOwner }
+  baseRefName baseRefOid baseRef { target { oid } }
+}
+"""
+
+
+def _contexts(number: int, *, after: bool = False) -> str:
+    """The checks of a commit, with the question whether this pull request requires them."""
+    required = f"isRequired(pullRequestNumber: {number})"
+    return f"""
+statusCheckRollup {{ contexts(first: 100{", after: $after" if after else ""}) {{ {PAGE} nodes {{
+  __typename
+  ... on CheckRun {{
+    id databaseId name status conclusion startedAt completedAt detailsUrl {required}
+    checkSuite {{ app {{ slug }} workflowRun {{ databaseId event workflow {{ name }} }} }}
+  }}
+  ... on StatusContext {{ id context state createdAt targetUrl description {required} }}
+}} }} }}
+"""
+
+
+def _repository(fields: str, *, parameters: str = "", fragments: str = "", budget: bool = False) -> str:
+    more = f", {parameters}" if parameters else ""
+    return (
+        f"query($owner: String!, $name: String!{more}) {{ repository(owner: $owner, name: $name) {{ {fields} }} "
+        f"{BUDGET if budget else ''} }}{fragments}"
+    )
+
+
+def pulls(numbers: Sequence[int]) -> str:
+    """Many pull requests at once, each as ``p<number>``."""
+    fields = "\n".join(f"p{number}: pullRequest(number: {number}) {{ ...Pull }}" for number in numbers)
+    return _repository(fields, fragments=PULL, budget=True)
+
+
+def checks(numbers: Sequence[int]) -> str:
+    """Many pull requests with the checks of their newest commits, each as ``p<number>``."""
+    fields = "\n".join(
+        f"p{number}: pullRequest(number: {number}) {{ ...Pull commits(last: 1) {{ nodes {{ commit {{ oid "
+        f"{_contexts(number)} }} }} }} }}"
+        for number in numbers
+    )
+    return _repository(fields, fragments=PULL, budget=True)
+
+
+def commit_checks(number: int) -> str:
+    """A page of the checks of one commit (``$oid``)."""
+    return _repository(
+        f"commit: object(oid: $oid) {{ ... on Commit {{ oid {_contexts(number, after=True)} }} }}",
+        parameters="$oid: GitObjectID!, $after: String",
+    )
+
+
+OPEN_PULLS = _repository(
+    f"pullRequests(states: OPEN, first: 100, after: $after) {{ {PAGE} nodes {{ ...Pull }} }}",
+    parameters="$after: String",
+    fragments=PULL,
+    budget=True,
+)
+PULLS_OF_BRANCH = _repository(
+    f"pullRequests(headRefName: $branch, states: OPEN, first: 100, after: $after) {{ {PAGE} nodes {{ ...Pull }} }}",
+    parameters="$branch: String!, $after: String",
+    fragments=PULL,
+)
+REPOSITORY = _repository("id isArchived hasIssuesEnabled defaultBranchRef { name }")
+VIEWER = "query { viewer { login } }"
+
+TALK = _repository(
+    f"""pullRequest(number: $number) {{ timelineItems(
+      itemTypes: [ISSUE_COMMENT, PULL_REQUEST_REVIEW], first: 100, after: $after) {{ {PAGE} nodes {{
+        __typename
+        ... on IssueComment {{ id url body createdAt author {{ login }} }}
+        ... on PullRequestReview {{ id url body createdAt submittedAt state author {{ login }} commit {{ oid }} }}
+    }} }} }}""",
+    parameters="$number: Int!, $after: String",
+)
+REVIEWS = _repository(
+    f"""pullRequest(number: $number) {{ reviews(first: 100, after: $after) {{ {PAGE} nodes {{
+        id url body createdAt submittedAt state author {{ login }} commit {{ oid }} comments {{ totalCount }}
+    }} }} }}""",
+    parameters="$number: Int!, $after: String",
+)
+REQUESTED = _repository(
+    f"""pullRequest(number: $number) {{ reviewRequests(first: 100, after: $after) {{ {PAGE} nodes {{
+        requestedReviewer {{ __typename ... on User {{ login }} ... on Bot {{ login }} ... on Mannequin {{ login }}
+          ... on Team {{ combinedSlug }} }}
+    }} }} }}""",
+    parameters="$number: Int!, $after: String",
+)
+_THREAD_COMMENTS = f"""{{ {PAGE} nodes {{
+  id url body createdAt state author {{ login }} originalCommit {{ oid }} commit {{ oid }} pullRequestReview {{ id }}
+}} }}"""
+THREADS = _repository(
+    f"""pullRequest(number: $number) {{ reviewThreads(first: 100, after: $after) {{ {PAGE} nodes {{
+        id path line isResolved comments(first: 50) {_THREAD_COMMENTS}
+    }} }} }}""",
+    parameters="$number: Int!, $after: String",
+)
+THREAD_COMMENTS = f"""query($thread: ID!, $after: String) {{ node(id: $thread) {{ ... on PullRequestReviewThread {{
+  comments(first: 100, after: $after) {_THREAD_COMMENTS}
+}} }} }}"""
+HISTORY = _repository(
+    f"""pullRequest(number: $number) {{ createdAt timelineItems(
+      itemTypes: [PULL_REQUEST_COMMIT, HEAD_REF_FORCE_PUSHED_EVENT], first: 100, after: $after) {{ {PAGE} nodes {{
+        __typename
+        ... on PullRequestCommit {{ commit {{ oid committedDate }} }}
+        ... on HeadRefForcePushedEvent {{ createdAt
+          beforeCommit {{ oid committedDate }} afterCommit {{ oid committedDate }} }}
+    }} }} }}""",
+    parameters="$number: Int!, $after: String",
+)
+
+CHECK_OUTPUT = "query($id: ID!) { node(id: $id) { ... on CheckRun { title summary text } } }"
+
+_ISSUE = "id number title body state"
+ISSUE = _repository(
+    f"issueOrPullRequest(number: $number) {{ __typename ... on Issue {{ {_ISSUE} }} }}", parameters="$number: Int!"
+)
+ISSUES = _repository(
+    f"issues(states: OPEN, first: 100, after: $after, orderBy: {{field: CREATED_AT, direction: ASC}}) "
+    f"{{ {PAGE} nodes {{ {_ISSUE} }} }}",
+    parameters="$after: String",
+)
+NEWEST_ISSUES = _repository(
+    f"issues(first: 50, orderBy: {{field: CREATED_AT, direction: DESC}}) {{ nodes {{ {_ISSUE} }} }}"
+)
+
+
+def _mutation(verb: str, answer: str, fragments: str = "") -> str:
+    kind = f"{verb[0].upper()}{verb[1:]}Input!"
+    return f"mutation($input: {kind}) {{ {verb}(input: $input) {{ {answer} }} }}{fragments}"
+
+
+_REVIEW = "pullRequestReview { id url body state author { login } commit { oid } comments { totalCount } }"
+
+ADD_COMMENT = _mutation("addComment", "commentEdge { node { id url } }")
+ADD_REVIEW = _mutation("addPullRequestReview", _REVIEW)
+SUBMIT_REVIEW = _mutation("submitPullRequestReview", _REVIEW)
+DELETE_REVIEW = _mutation("deletePullRequestReview", "pullRequestReview { id }")
+ADD_REPLY = _mutation("addPullRequestReviewThreadReply", "comment { id url state }")
+RESOLVE = _mutation("resolveReviewThread", "thread { id isResolved }")
+CREATE_PULL = _mutation("createPullRequest", "pullRequest { ...Pull }", PULL)
+READY = _mutation("markPullRequestReadyForReview", "pullRequest { ...Pull }", PULL)
+CLOSE_PULL = _mutation("closePullRequest", "pullRequest { ...Pull }", PULL)
+REOPEN_PULL = _mutation("reopenPullRequest", "pullRequest { ...Pull }", PULL)
+CREATE_ISSUE = _mutation("createIssue", f"issue {{ {_ISSUE} }}")
+CLOSE_ISSUE = _mutation("closeIssue", f"issue {{ {_ISSUE} }}")
+
+
+def all_documents() -> dict[str, str]:
+    """Every document by name, for the test that holds them against GitHub's published schema."""
+    fixed = {name: value for name, value in globals().items() if name.isupper() and isinstance(value, str)}
+    found = {name: value for name, value in fixed.items() if value.startswith(("query", "mutation"))}
+    return {**found, "pulls": pulls([1, 2]), "checks": checks([1, 2]), "commit_checks": commit_checks(1)}
