@@ -38,13 +38,8 @@ class ForgeContract:
     def test_a_pull_request_tells_what_it_was_opened_with(self, make_stage: MakeStage) -> None:
         stage = make_stage()
         head = stage.push("feature/one")
-        opened = stage.forge.create_pull_request(
-            branch="feature/one",
-            base="main",
-            title="Add one",
-            body="Closes #7",
-            draft=False,
-            author="worker-1",
+        opened = stage.acting("worker-1").create_pull_request(
+            branch="feature/one", base="main", title="Add one", body="Closes #7", draft=False
         )
         assert stage.forge.pull_request(opened.number) == opened
         assert (opened.title, opened.body, opened.issue) == ("Add one", "Closes #7", 7)
@@ -220,7 +215,7 @@ class ForgeContract:
     def test_comments_and_reviews_are_listed_oldest_first(self, make_stage: MakeStage) -> None:
         stage = make_stage()
         opened = stage.open("feature", author="worker-1")
-        stage.forge.comment(opened.number, "first", author="worker-1")
+        stage.acting("worker-1").comment(opened.number, "first")
         stage.forge.post_review(opened.number, body="second", verdict=Verdict.CHANGES, head=opened.head, marker=MARKER)
         stage.forge.comment(opened.number, "third")
         first, second, third = stage.forge.comments(opened.number)
@@ -351,6 +346,12 @@ class ForgeContract:
         assert forge.issues() == [issue]
         with pytest.raises(NotSo, match="4711"):
             forge.issue(4711)
+
+    def test_the_acting_login_may_be_named_as_the_author(self, make_stage: MakeStage) -> None:
+        stage = make_stage()
+        number = stage.open("feature").number
+        stage.forge.comment(number, "mine", author=stage.forge.login())
+        assert [one.author for one in stage.forge.comments(number)] == [stage.forge.login()]
 
     def test_someone_acts(self, make_stage: MakeStage) -> None:
         assert make_stage(login="conductor").forge.login() == "conductor"

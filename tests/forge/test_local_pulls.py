@@ -413,3 +413,17 @@ def test_reading_heads_of_many_starts_no_process(make_stage: MakeStage, monkeypa
     monkeypatch.setattr("subprocess.Popen", refuse)
     assert [one.number for one in stage.forge.pull_requests()] == numbers
     assert set(stage.forge.checks(numbers)) == set(numbers)
+
+
+def test_the_local_forge_lets_any_author_be_named(make_stage: MakeStage) -> None:
+    forge = local(make_stage())
+    stage_root = forge._root
+    git(stage_root, "push", "--quiet", forge.remote_url(), "HEAD~0:refs/heads/main")
+    commit_file(stage_root, "work.txt", "work\n")
+    git(stage_root, "push", "--quiet", forge.remote_url(), "HEAD:refs/heads/feature")
+    opened = forge.create_pull_request(
+        branch="feature", base="main", title="T", body="", draft=False, author="worker-1"
+    )
+    forge.comment(opened.number, "said", author="worker-2")
+    assert opened.author == "worker-1"
+    assert [one.author for one in forge.comments(opened.number)] == ["worker-2"]
