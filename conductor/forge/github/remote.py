@@ -15,7 +15,8 @@ from schemas.errors import BadInput
 from schemas.text import one_line
 
 GITHUB = "github.com"
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_OWNER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
+_NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
 _HOST = re.compile(
     r"(?=.{1,253}\Z)[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*"
 )
@@ -44,7 +45,7 @@ class Place(NamedTuple):
 def named(repository: str, host: str) -> Place:
     """The repository that is configured. Raises ``BadInput`` for what cannot be one."""
     owner, slash, name = repository.partition("/")
-    if not slash or not _NAME.fullmatch(owner) or not _NAME.fullmatch(name):
+    if not slash or not _OWNER.fullmatch(owner) or not _NAME.fullmatch(name):
         raise BadInput(f"`repository` in [forge.github] is {one_line(repository)!r}, not owner/name", _SET)
     return Place(checked_host(host), owner, name)
 
@@ -71,7 +72,7 @@ def parse_remote(url: str, *, host: str | None = None) -> Place:
     if len(parts) != 2:
         raise BadInput(f"the remote {one_line(redacted(url), 300)} names no repository as owner/name", _SET)
     owner, name = unquote(parts[0]), unquote(parts[1]).removesuffix(".git")
-    if not (_HOST.fullmatch(found) and _NAME.fullmatch(owner) and _NAME.fullmatch(name)):
+    if not (_HOST.fullmatch(found) and _OWNER.fullmatch(owner) and _NAME.fullmatch(name)):
         raise BadInput(f"the remote {one_line(redacted(url), 300)} names no repository on a GitHub host", _SET)
     found = found.lower().rstrip(".")
     return Place(checked_host(host) if host else _OTHER_NAMES.get(found, found), owner, name)
