@@ -363,7 +363,7 @@ def hunk_of(pull: PullRequest, oid: str, comment: DraftComment) -> str:
     for name, line in (("line", comment.line), ("start_line", comment.start_line)):
         if line is not None and line not in lines:
             field = f"pull_request_review_thread.{name}"
-            raise Refused(f"{field} must be part of the diff", field=field)
+            raise Refused(f"Pull request review thread {name.replace('_', ' ')} must be part of the diff", field=field)
     return bare.hunk_until(change.patch, comment.line, comment.side)
 
 
