@@ -159,6 +159,10 @@ def _issues(
 ) -> dict[str, Any]:
     chosen = [one for one in repository.issues if states is None or one.state in states]
     filters = dict(filterBy or {})
+    if filters.get("states") is not None:
+        chosen = [one for one in chosen if one.state in filters.pop("states")]
+    if filters.pop("assignee", None) or filters.pop("mentioned", None):
+        chosen = []  # nobody is assigned or mentioned here
     if since := filters.pop("since", None):
         chosen = [one for one in chosen if (stamp(one.updated_at) or "") >= since]
     if login := filters.pop("createdBy", None):
@@ -518,7 +522,9 @@ SUBJECT: Fields = TEXT | {
 }
 TYPES[Issue] = "Issue"
 FIELDS["Issue"] = SUBJECT | {
-    "stateReason": lambda issue, _: issue.state_reason,
+    "stateReason": lambda issue, _, enableDuplicate=False: issue.state_reason,
+    "blockedBy": empty("blockedBy"),
+    "blocking": empty("blocking"),
     "isPinned": constant(False),
     "parent": constant(None),
     "issueType": constant(None),

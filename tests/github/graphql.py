@@ -243,7 +243,7 @@ class Call:
 
 
 #: Importing them fills the tables.
-TABLES = ("tests.github.fields", "tests.github.pull_fields", "tests.github.mutations")
+TABLES = ("tests.github.fields", "tests.github.pull_fields", "tests.github.mutations", "tests.github.search")
 
 
 def read(query: str, variables: Mapping[str, Any] | None, operation_name: str | None = None) -> Call:

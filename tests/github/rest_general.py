@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.github import bare, rules
 from tests.github.fields import rollup_state, visible_runs, visible_statuses
-from tests.github.model import CheckRun, Issue, PullRequest, now
+from tests.github.model import CheckRun, CheckSuite, Issue, PullRequest, now
 from tests.github.rest import Asked, NotModelledError, endpoint, missing, page
 from tests.github.schema import openapi
 from tests.github.web import Answer
@@ -191,7 +191,7 @@ def combined_status(asked: Asked) -> Answer:
 @endpoint("GET", f"{REPO}/actions/runs")
 def workflow_runs(asked: Asked) -> Answer:
     """Newest first."""
-    query = asked.queried("branch", "head_sha", "event", "status")
+    query = asked.queried("branch", "head_sha", "event", "status", "exclude_pull_requests")
     chosen = []
     for suite in reversed(asked.repository.suites):
         shown = suite.workflow_run is not None and any(run.visible_at <= now() for run in suite.runs)
@@ -203,14 +203,25 @@ def workflow_runs(asked: Asked) -> Answer:
     return page(asked, chosen, lambda one: one, "workflow_runs")
 
 
+def _suite(asked: Asked) -> CheckSuite:
+    wanted = int(asked.parameters["run_id"])
+    found = (one for one in asked.repository.suites if one.workflow_run and one.workflow_run.id == wanted)
+    suite = next(found, None)
+    if suite is None:
+        raise missing()
+    return suite
+
+
+@endpoint("GET", f"{REPO}/actions/runs/{{run_id}}")
+def workflow_run(asked: Asked) -> Answer:
+    asked.queried("exclude_pull_requests")
+    return Answer.of_json(200, asked.shapes.workflow_run(_suite(asked)))
+
+
 @endpoint("GET", f"{REPO}/actions/runs/{{run_id}}/jobs")
 def jobs(asked: Asked) -> Answer:
     asked.queried("filter")
-    wanted = int(asked.parameters["run_id"])
-    suites = [one for one in asked.repository.suites if one.workflow_run and one.workflow_run.id == wanted]
-    if not suites:
-        raise missing()
-    return page(asked, [run for run in suites[0].runs if run.visible_at <= now()], asked.shapes.job, "jobs")
+    return page(asked, [run for run in _suite(asked).runs if run.visible_at <= now()], asked.shapes.job, "jobs")
 
 
 def _run(asked: Asked, run_id: str) -> CheckRun:

@@ -121,6 +121,8 @@ class Server:
                 return rest.answer(self, viewer, request)
             context = graphql.Context(self.world, viewer, self.unmodelled, limits=self._limits(viewer, call.cost))
             context.page_cap = self.page_cap
+            if call.problem is not None:
+                self.violations += [f"GraphQL: {one['message']}" for one in call.problem["errors"]]
             told = graphql.run(call, context)
         if fault is not None and fault.kind == "partial":
             told = faults.spoil(told, fault)
