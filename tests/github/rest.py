@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.github import openapi
 from tests.github.model import PullRequest, Repository, User, World
-from tests.github.rest_shapes import Shapes
+from tests.github.rest_check_shapes import AllShapes
 from tests.github.rules import Refused
 from tests.github.web import Answer, Request
 
@@ -43,8 +43,8 @@ class Asked:
         return self.server.world
 
     @property
-    def shapes(self) -> Shapes:
-        return Shapes(self.world.host)
+    def shapes(self) -> AllShapes:
+        return AllShapes(self.world.host)
 
     @property
     def body(self) -> dict[str, Any]:

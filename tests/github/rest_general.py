@@ -7,8 +7,8 @@ import hashlib
 from typing import Any
 
 from tests.github import bare, rules
-from tests.github.fields import rollup_state, visible_runs, visible_statuses
-from tests.github.model import CheckRun, CheckSuite, Issue, PullRequest, now
+from tests.github.check_fields import rollup_state, visible_runs, visible_statuses
+from tests.github.model import CheckRun, CheckSuite, Issue, PullRequest, Workflow, now
 from tests.github.rest import Asked, NotModelledError, endpoint, missing, page
 from tests.github.schema import openapi
 from tests.github.web import Answer
@@ -222,6 +222,25 @@ def workflow_run(asked: Asked) -> Answer:
 def jobs(asked: Asked) -> Answer:
     asked.queried("filter")
     return page(asked, [run for run in _suite(asked).runs if run.visible_at <= now()], asked.shapes.job, "jobs")
+
+
+def _workflows(asked: Asked) -> list[Workflow]:
+    runs = [one.workflow_run for one in asked.repository.suites if one.workflow_run is not None]
+    return list({one.workflow.id: one.workflow for one in runs}.values())
+
+
+@endpoint("GET", f"{REPO}/actions/workflows")
+def workflows(asked: Asked) -> Answer:
+    return page(asked, _workflows(asked), asked.shapes.workflow, "workflows")
+
+
+@endpoint("GET", f"{REPO}/actions/workflows/{{workflow_id}}")
+def workflow(asked: Asked) -> Answer:
+    wanted = asked.parameters["workflow_id"]
+    found = next((one for one in _workflows(asked) if str(one.id) == wanted), None)
+    if found is None:
+        raise missing()
+    return Answer.of_json(200, asked.shapes.workflow(found))
 
 
 def _run(asked: Asked, run_id: str) -> CheckRun:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.github import bare, rules
+from tests.github import bare, review_rules, rules
 from tests.github.model import PullRequest, Review, ReviewComment
 from tests.github.pull_fields import changes_of, commits_of
 from tests.github.rest import Asked, NotModelledError, endpoint, missing, page
-from tests.github.rules import DraftComment
+from tests.github.review_rules import DraftComment
 from tests.github.web import Answer
 
 PULLS = "/repos/{owner}/{repo}/pulls"
@@ -154,7 +154,7 @@ def reviews(asked: Asked) -> Answer:
 @endpoint("POST", f"{PULL}/reviews")
 def new_review(asked: Asked) -> Answer:
     body = asked.taking("commit_id", "body", "event", "comments")
-    made = rules.add_review(
+    made = review_rules.add_review(
         asked.world,
         asked.pull,
         asked.viewer,
@@ -183,14 +183,14 @@ def change_review(asked: Asked) -> Answer:
 @endpoint("DELETE", REVIEW)
 def delete_review(asked: Asked) -> Answer:
     found = _review(asked)
-    rules.delete_review(asked.world, found, asked.viewer)
+    review_rules.delete_review(asked.world, found, asked.viewer)
     return Answer.of_json(200, asked.shapes.review(found))
 
 
 @endpoint("POST", f"{REVIEW}/events")
 def submit(asked: Asked) -> Answer:
     body, found = asked.taking("event", "body"), _review(asked)
-    rules.submit_review(found, asked.viewer, body["event"], body.get("body"))
+    review_rules.submit_review(found, asked.viewer, body["event"], body.get("body"))
     return Answer.of_json(200, asked.shapes.review(found))
 
 
@@ -210,7 +210,7 @@ def new_review_comment(asked: Asked) -> Answer:
     """A review of its own with one comment, submitted at once."""
     body = asked.taking("body", "commit_id", "path", "line", "side", "start_line", "start_side")
     comment = [_draft(body)]
-    made = rules.add_review(
+    made = review_rules.add_review(
         asked.world, asked.pull, asked.viewer, event="COMMENT", commit=body["commit_id"], comments=comment
     )
     return Answer.of_json(201, asked.shapes.review_comment(made.comments[0]))
@@ -227,5 +227,5 @@ def _comment(found: PullRequest, comment_id: int) -> ReviewComment:
 @endpoint("POST", f"{PULL}/comments/{{comment_id}}/replies")
 def reply(asked: Asked) -> Answer:
     found = _comment(asked.pull, int(asked.parameters["comment_id"]))
-    made = rules.reply(asked.world, found.thread, asked.viewer, asked.taking("body")["body"])
+    made = review_rules.reply(asked.world, found.thread, asked.viewer, asked.taking("body")["body"])
     return Answer.of_json(201, asked.shapes.review_comment(made))
