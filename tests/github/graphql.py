@@ -243,7 +243,7 @@ class Call:
 
 
 #: Importing them fills the tables.
-TABLES = ("tests.github.fields", "tests.github.pull_fields", "tests.github.mutations")
+TABLES = tuple(f"tests.github.{name}" for name in ("fields", "check_fields", "pull_fields", "mutations", "search"))
 
 
 def read(query: str, variables: Mapping[str, Any] | None, operation_name: str | None = None) -> Call:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.github import rules
+from tests.github import review_rules, rules
 from tests.github.fields import node_of
 from tests.github.graphql import MUTATIONS, Context, Unmodelled, accepts
 from tests.github.model import Issue, PullRequest, Repository, Review, Thread, User
-from tests.github.rules import DraftComment, Refused
+from tests.github.review_rules import DraftComment
+from tests.github.rules import Refused
 
 Ids = Sequence[str]
 #: Schema defaults that come along unasked and mean that nothing is wanted.
@@ -199,7 +200,7 @@ def add_pull_request_review(
     pull = pull_of(context, pullRequestId)
     if event == "DISMISS":
         raise Refused("event DISMISS is not for new reviews")
-    review = rules.add_review(
+    review = review_rules.add_review(
         context.world, pull, context.viewer, event=event, body=body, commit=commitOID, comments=drafts
     )
     return {"pullRequestReview": review, "reviewEdge": {"cursor": "", "node": review}}
@@ -234,7 +235,7 @@ def add_pull_request_review_thread(
     review = None if pullRequestReviewId is None else pending_review(context, pullRequestReviewId, None)
     pull = review.pull if review is not None else pull_of(context, pullRequestId or "")
     try:
-        thread = rules.add_thread(
+        thread = review_rules.add_thread(
             context.world, pull, review, context.viewer, _draft(path, line, body, side, startLine)
         )
     except Refused as refused:
@@ -253,7 +254,7 @@ def submit_pull_request_review(
     body: str | None = None,
 ) -> dict[str, Any]:
     review = pending_review(context, pullRequestReviewId, pullRequestId)
-    rules.submit_review(review, context.viewer, event, body)
+    review_rules.submit_review(review, context.viewer, event, body)
     return {"pullRequestReview": review}
 
 
@@ -269,7 +270,7 @@ def update_pull_request_review(context: Context, pullRequestReviewId: str, body:
 @mutation
 def delete_pull_request_review(context: Context, pullRequestReviewId: str) -> dict[str, Any]:
     review = pending_review(context, pullRequestReviewId, None)
-    rules.delete_review(context.world, review, context.viewer)
+    review_rules.delete_review(context.world, review, context.viewer)
     return {"pullRequestReview": review}
 
 
@@ -279,18 +280,18 @@ def add_pull_request_review_thread_reply(
 ) -> dict[str, Any]:
     thread: Thread = node_of(context, pullRequestReviewThreadId, Thread)
     review = None if pullRequestReviewId is None else pending_review(context, pullRequestReviewId, None)
-    return {"comment": rules.reply(context.world, thread, context.viewer, body, review)}
+    return {"comment": review_rules.reply(context.world, thread, context.viewer, body, review)}
 
 
 @mutation
 def resolve_review_thread(context: Context, threadId: str) -> dict[str, Any]:
     thread: Thread = node_of(context, threadId, Thread)
-    rules.set_resolved(thread, context.viewer, resolved=True)
+    review_rules.set_resolved(thread, context.viewer, resolved=True)
     return {"thread": thread}
 
 
 @mutation
 def unresolve_review_thread(context: Context, threadId: str) -> dict[str, Any]:
     thread: Thread = node_of(context, threadId, Thread)
-    rules.set_resolved(thread, context.viewer, resolved=False)
+    review_rules.set_resolved(thread, context.viewer, resolved=False)
     return {"thread": thread}

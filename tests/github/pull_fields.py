@@ -30,7 +30,7 @@ from tests.github.model import (
     Thread,
     stamp,
 )
-from tests.github.rules import review_decision
+from tests.github.review_rules import review_decision
 
 CLOSES = re.compile(r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b")
 

@@ -29,11 +29,27 @@ MISSING = "GitHub's schema is not here: scripts/setup --with-github fetches it w
 EXTENSION = """
 type AssigneeEdge { cursor: String! node: Assignee }
 type AssigneeConnection { edges: [AssigneeEdge] nodes: [Assignee] pageInfo: PageInfo! totalCount: Int! }
+type IssueType { color: String! description: String id: ID! name: String! }
 extend type Issue {
   assignedActors(after: String, before: String, first: Int, last: Int): AssigneeConnection!
+  blockedBy(after: String, before: String, first: Int, last: Int): IssueConnection!
+  blocking(after: String, before: String, first: Int, last: Int): IssueConnection!
+  issueType: IssueType
 }
 extend type PullRequest {
   assignedActors(after: String, before: String, first: Int, last: Int): AssigneeConnection!
+}
+input RequestReviewsByLoginInput {
+  botLogins: [String!]
+  clientMutationId: String
+  pullRequestId: ID!
+  teamSlugs: [String!]
+  union: Boolean = false
+  userLogins: [String!]
+}
+type RequestReviewsByLoginPayload { actor: Actor clientMutationId: String pullRequest: PullRequest }
+extend type Mutation {
+  requestReviewsByLogin(input: RequestReviewsByLoginInput!): RequestReviewsByLoginPayload
 }
 """
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.github import faults, graphql, rest
+from tests.github import faults, graphql, rest, rest_general
 from tests.github.checks import Runner
 from tests.github.faults import Fault
 from tests.github.model import User, World
@@ -54,7 +54,8 @@ class Server:
     unmodelled: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    used: Counter[str] = field(default_factory=Counter)
+    used: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(login, "graphql" or "core") -> points."""
     page_cap: int = graphql.PAGE_LIMIT
     limit: int = POINTS_AN_HOUR
     reset_at: float = field(default_factory=lambda: time.time() + 3600)
@@ -94,7 +95,7 @@ class Server:
         answer = self._faulty(request, call, viewer, fault)
         points = call.cost if call is not None else 1
         if viewer is not None and request.path != "/rate_limit":
-            self.used[viewer.login] += points
+            self.used[viewer.login, _resource(request)] += points
         self._finish(answer, viewer, request)
         login = viewer.login if viewer else ""
         operation, root = (call.name, call.fields) if call else ("", ())
@@ -110,6 +111,8 @@ class Server:
                 raise Dropped
             if fault.kind == "answer":
                 return Answer(fault.status, fault.body.encode(), dict(fault.headers))
+        if request.path.startswith("/_logs/"):
+            return rest_general.log_text(self.world, request.path, request.query)
         if viewer is None:
             return Answer.of_json(401, {"message": "Bad credentials", "status": "401"})
         self.look()
@@ -118,6 +121,8 @@ class Server:
                 return rest.answer(self, viewer, request)
             context = graphql.Context(self.world, viewer, self.unmodelled, limits=self._limits(viewer, call.cost))
             context.page_cap = self.page_cap
+            if call.problem is not None:
+                self.violations += [f"GraphQL: {one['message']}" for one in call.problem["errors"]]
             told = graphql.run(call, context)
         if fault is not None and fault.kind == "partial":
             told = faults.spoil(told, fault)
@@ -132,19 +137,19 @@ class Server:
         return graphql.read(body.get("query", ""), body.get("variables"), body.get("operationName"))
 
     def _limits(self, viewer: User, cost: int) -> dict[str, Any]:
-        used = self.used[viewer.login] + cost
+        used = self.used[viewer.login, "graphql"] + cost
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.reset_at))
         return {"limit": self.limit, "used": used, "remaining": max(0, self.limit - used), "resetAt": moment}
 
     def _finish(self, answer: Answer, viewer: User | None, request: Request) -> None:
-        used = self.used[viewer.login] if viewer else 0
+        used = self.used[viewer.login, _resource(request)] if viewer else 0
         answer.headers = {
             "X-GitHub-Media-Type": "github.v3; format=json",
             "X-RateLimit-Limit": str(self.limit),
             "X-RateLimit-Remaining": str(max(0, self.limit - used)),
             "X-RateLimit-Used": str(used),
             "X-RateLimit-Reset": str(int(self.reset_at)),
-            "X-RateLimit-Resource": "graphql" if request.path == "/graphql" else "core",
+            "X-RateLimit-Resource": _resource(request),
             "Date": time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime()),
             **({"X-OAuth-Scopes": SCOPES} if viewer else {}),
             **answer.headers,
@@ -175,12 +180,16 @@ class Server:
         """Counts and complaints so far."""
         return {
             "requests": len(self.requests),
-            "points": dict(self.used),
+            "points": {f"{login} {resource}": points for (login, resource), points in self.used.items()},
             "operations": Counter(one.operation or f"{one.method} {one.path}" for one in self.requests),
             "unmodelled": self.unmodelled,
             "violations": self.violations,
             "faults": [one.to_json() for one in self.faults],
         }
+
+
+def _resource(request: Request) -> str:
+    return "graphql" if request.path == "/graphql" else "core"
 
 
 def _about(request: Request, call: graphql.Call | None, viewer: User | None) -> Mapping[str, Any]:

@@ -130,6 +130,7 @@ class GithubWorld:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(home),
             "GH_CONFIG_DIR": str(config),
+            "GIT_CONFIG_GLOBAL": str(home / ".gitconfig"),
             "XDG_CONFIG_HOME": str(home / ".config"),
             "XDG_CACHE_HOME": str(home / ".cache"),
             "XDG_DATA_HOME": str(home / ".local/share"),
@@ -152,6 +153,9 @@ class GithubWorld:
         home = self.folder / "homes" / login
         config = home / ".config" / "gh"
         config.mkdir(parents=True, exist_ok=True, mode=0o700)
+        ssh = self.ssh_command(login).replace("\\", "\\\\").replace('"', '\\"')
+        person = f"[user]\n    name = {user.name}\n    email = {login}@users.noreply.github.com\n"
+        _private(home / ".gitconfig", f'{person}[core]\n    sshCommand = "{ssh}"\n[ssh]\n    variant = ssh\n')
         _private(config / "config.yml", f'version: "1"\ngit_protocol: ssh\nhttp_unix_socket: {self.socket}\n')
         host = self.world.host
         _private(
