@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from conductor.forge.github.api import Retries
 from conductor.forge.github.forge import GithubForge
+from conductor.forge.github.pace import Pace
 from schemas.config import CiConfig, Config, ForgeConfig, GithubForgeConfig
 from tests.forge.stage import Stage
 from tests.github.world import GithubWorld
@@ -17,6 +19,24 @@ from tests.support.repos import make_repository
 NAME = "octo/shop"
 QUICK = Retries(attempts=4, timeout=60.0, first_wait=0.01, longest_wait=0.05)
 """Retries that lose no time."""
+
+
+class Clock:
+    """A clock that only pauses move, and those cost no time."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.pauses: list[float] = []
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.seconds += seconds
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(1_800_000_000 + self.seconds, UTC)
+
+    def pace(self) -> Pace:
+        return Pace(clock=lambda: self.seconds, now=self.now, pause=self.pause, patience=20)
 
 
 class GithubStage(Stage):
@@ -30,9 +50,15 @@ class GithubStage(Stage):
         super().__init__(root, forge, "origin", acting=open_as)
         self.github = github
 
-    def asked(self) -> list[str]:
-        """What was asked of GitHub so far, as method and path."""
-        return [f"{one.method} {one.path}" for one in self.github.server.requests]
+    def asked(self, field: str) -> int:
+        """How often this GraphQL root field, or path, was asked for so far."""
+        return sum(field in one.fields or field == one.path for one in self.github.server.requests)
+
+    def clock(self) -> Clock:
+        """Put the forge's back-off on a clock of the test's."""
+        clock = Clock()
+        self.forge._api.pace = clock.pace()
+        return clock
 
 
 class GithubStages:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,9 +11,9 @@ from hypothesis import strategies as st
 from conductor.forge.github.checks import CONCLUSIONS, STATUSES, UNFINISHED, Run, newest, overall, read_run
 from conductor.forge.github.faults import Dropped, Facts, Limited, Missing, Refused, of_graphql, of_status, said_by
 from conductor.forge.github.logs import tail_of
-from conductor.forge.github.pace import Pace
 from schemas.errors import Fault, NeedsPerson, Unavailable
 from schemas.forge import CheckState
+from tests.forge.github_stage import Clock
 
 PASSED, FAILED, PENDING = CheckState.PASSED, CheckState.FAILED, CheckState.PENDING
 
@@ -233,24 +232,6 @@ def test_what_the_errors_of_a_graphql_answer_are(errors: list[dict[str, Any]], k
 
 
 # --- the pace ---
-
-
-class Clock:
-    """A clock that only pauses move."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.pauses: list[float] = []
-
-    def pause(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.seconds += seconds
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(1_800_000_000 + self.seconds, UTC)
-
-    def pace(self) -> Pace:
-        return Pace(clock=lambda: self.seconds, now=self.now, pause=self.pause, patience=20)
 
 
 def test_a_short_pause_is_waited_for_and_a_long_one_told() -> None:

@@ -29,7 +29,6 @@ class GithubBase:
         self._pushed_to = pushed_to
         """owner/name of the repository that the remote is; another one where work is pushed to a fork."""
         self._login: str | None = None
-        self._facts: Node | None = None
 
     def login(self) -> str:
         """The login that the token belongs to."""
@@ -51,15 +50,15 @@ class GithubBase:
         return str(branch["name"])
 
     def _repository(self) -> Node:
-        if self._facts is None:
-            found = self._api.query(queries.REPOSITORY, {}, lambda data: data["repository"], what="the repository")
-            if found is None:
-                raise NotSo(
-                    f"{self._api.place.host} has no repository {self._api.place.full}, or this login may not see it",
-                    "Look at the remote's URL or `repository` in [forge.github], and at `gh auth status`.",
-                )
-            self._facts = found
-        return self._facts
+        found: Node | None = self._api.query(
+            queries.REPOSITORY, {}, lambda data: data["repository"], what="the repository"
+        )
+        if found is None:
+            raise NotSo(
+                f"{self._api.place.host} has no repository {self._api.place.full}, or this login may not see it",
+                "Look at the remote's URL or `repository` in [forge.github], and at `gh auth status`.",
+            )
+        return found
 
     def _is_me(self, login: str) -> bool:
         return login.lower() == self.login().lower()
@@ -103,8 +102,9 @@ class GithubBase:
 
     def _to_pulls(self, nodes: Sequence[Node], *, must: bool = False) -> list[PullRequest]:
         """As values, with the remote's heads. ``must``: the remote has to answer."""
-        refs = self._heads.refs(refs_of(nodes, self._pushed_to), must=must)
-        return [to_pull(node, refs, self._pushed_to) for node in nodes]
+        own = self._api.place.same(self._pushed_to)
+        refs = self._heads.refs(refs_of(nodes, self._pushed_to, own=own), must=must)
+        return [to_pull(node, refs, self._pushed_to, own=own) for node in nodes]
 
     def pull_request(self, number: int) -> PullRequest:
         return self._to_pulls([self._node(number)])[0]

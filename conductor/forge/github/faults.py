@@ -123,6 +123,7 @@ _GRAPHQL: dict[str, str] = {
     "INTERNAL": "dropped",
     "INTERNAL_SERVER_ERROR": "dropped",
     "TIMEOUT": "dropped",
+    "RESOURCE_LIMITS_EXCEEDED": "dropped",
 }
 """GraphQL error types and what they are; a type that is not here is ``dropped`` where it talks of a hiccup."""
 _HICCUP = re.compile(r"something went wrong|timed? ?out|temporarily|try again|couldn't respond", re.IGNORECASE)

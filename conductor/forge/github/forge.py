@@ -248,9 +248,7 @@ def _creation_fault(fault: Refused, branch: str, base: str) -> Fault:
         # The remote has both branches, as was just seen: the API is behind.
         return Transient(f"GitHub's API has not seen the push of {branch} yet", "Try again in a minute.")
     if "raft pull requests are not supported" in said:
-        return NotSo(
-            "GitHub takes no drafts in this repository", "Set draft_first = false in [forge]."
-        )
+        return NotSo("GitHub takes no drafts in this repository", "Set draft_first = false in [forge].")
     return fault
 
 

@@ -80,7 +80,8 @@ def _ask(path: Path) -> tuple[int, int, int]:
     from conductor.forge.github.gh import gh_environment
     from worker.tools.process import run
 
-    done = run([str(path), "--version"], cwd="/", timeout=_TIMEOUT, env=gh_environment(os.environ), merge=False, leave=True)
+    environment = gh_environment(os.environ)
+    done = run([str(path), "--version"], cwd="/", timeout=_TIMEOUT, env=environment, merge=False, leave=True)
     found = _VERSION.search(done.output)
     if not done.ok or found is None:
         said = one_line(done.tail(2), 200) or done.ending()

@@ -31,18 +31,23 @@ def base_ref(node: Mapping[str, Any]) -> str:
     return f"refs/heads/{node['baseRefName']}"
 
 
-def refs_of(nodes: Iterable[Mapping[str, Any]], pushed_to: str) -> list[str]:
-    """The refs to ask the remote for. One that is closed or merged stays as it was then."""
-    return [ref for node in nodes if node["state"] == "OPEN" for ref in (head_ref(node, pushed_to), base_ref(node))]
+def refs_of(nodes: Iterable[Mapping[str, Any]], pushed_to: str, *, own: bool) -> list[str]:
+    """The refs to ask the remote for. One that is closed or merged stays as it was then. ``own``: the remote is the
+    repository of the pull requests itself, so that it has their bases too."""
+    found = []
+    for node in nodes:
+        if node["state"] == "OPEN":
+            found += [head_ref(node, pushed_to), *([base_ref(node)] if own else [])]
+    return found
 
 
-def to_pull(node: Mapping[str, Any], refs: Mapping[str, str], pushed_to: str) -> PullRequest:
+def to_pull(node: Mapping[str, Any], refs: Mapping[str, str], pushed_to: str, *, own: bool) -> PullRequest:
     """The pull request, its head and base as the remote has them where it is open."""
     base = node["baseRefOid"]
     head = node["headRefOid"]
     if node["state"] == "OPEN":
         head = refs.get(head_ref(node, pushed_to), head)
-        base = refs.get(base_ref(node)) or at(node, "baseRef", "target", "oid") or base
+        base = (refs.get(base_ref(node)) if own else None) or at(node, "baseRef", "target", "oid") or base
     return PullRequest(
         number=node["number"],
         title=redacted(node["title"]),
