@@ -93,6 +93,7 @@ def too_many(retry_after: int = 1, **on: Any) -> Fault:
 
 
 def bad_gateway(**on: Any) -> Fault:
+    """In HTML, as a proxy says it."""
     return Fault("answer", status=502, headers={"Content-Type": "text/html"}, body="<html>Unicorn!</html>", **on)
 
 
@@ -123,7 +124,7 @@ def partial(null_path: list[str | int], message: str = "Something went wrong", *
 
 def next_page_fails(**on: Any) -> Fault:
     """The first page says that there is another, and that one is a 502. Needs more than a page, see ``page_cap``."""
-    return Fault("answer", status=502, body="<html>Unicorn!</html>", next_page=True, count=on.pop("count", -1), **on)
+    return bad_gateway(next_page=True, count=on.pop("count", -1), **on)
 
 
 def spoil(answer: dict[str, Any], fault: Fault) -> dict[str, Any]:

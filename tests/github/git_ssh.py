@@ -1,6 +1,6 @@
 """What git runs instead of ssh: `git@github.com:o/r.git` is the bare repository of the stand-in, on this machine.
 
-    core.sshCommand = python git_ssh.py SOCKET LOGIN
+    core.sshCommand = python git_ssh.py SOCKET HOST LOGIN
 
 It asks the stand-in where the repository lies, runs git's own upload-pack or receive-pack there and tells of a push.
 Only the standard library, so that it starts quickly.
@@ -16,7 +16,6 @@ import subprocess
 import sys
 from typing import Any
 
-HOSTS = ("git@github.com", "git@ssh.github.com")
 SERVICES = ("git-upload-pack", "git-receive-pack")
 
 
@@ -34,12 +33,12 @@ def ask(path: str, verb: str, body: dict[str, Any]) -> tuple[int, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    where, login, *rest = arguments
+    where, host, login, *rest = arguments
     while rest and rest[0].startswith("-"):
         # -o, -p and -l take a value; -4, -6 and -G do not.
         rest = rest[2:] if rest[0] in ("-o", "-p", "-l") else rest[1:]
-    if len(rest) < 2 or rest[0] not in HOSTS:
-        sys.stderr.write(f"ssh: only {HOSTS[0]} can be reached here, not {' '.join(rest)}\n")
+    if len(rest) < 2 or rest[0] != f"git@{host}":
+        sys.stderr.write(f"ssh: only git@{host} can be reached here, not {' '.join(rest)}\n")
         return 255
     service, name = [*shlex.split(rest[1]), "", ""][:2]
     if service not in SERVICES:
@@ -48,7 +47,7 @@ def main(arguments: list[str]) -> int:
     try:
         status, found = ask(where, "repository", {"name": name.strip("/").removesuffix(".git")})
     except OSError:
-        sys.stderr.write("ssh: connect to host github.com port 22: Connection refused\n")
+        sys.stderr.write(f"ssh: connect to host {host} port 22: Connection refused\n")
         return 255
     if status != 200:
         sys.stderr.write("ERROR: Repository not found.\n")

@@ -132,3 +132,13 @@ def check_answer(method: str, template: str, status: int, value: Any) -> Iterato
         pointer = response["$ref"].removeprefix("#/").split("/")
     if value is not None and "application/json" in _target(response).get("content", {}):
         yield from _complaints(what, value, *pointer, "content", "application/json", "schema")
+
+
+def shape_of_errors(method: str, template: str) -> str:
+    """What the described 422 has under `errors`: "texts", "objects", or "nothing" where it has no body."""
+    response = _target(openapi()["paths"][template][method.lower()]["responses"].get("422", {}))
+    if "content" not in response:
+        return "nothing"
+    schema = _target(response["content"]["application/json"]["schema"])
+    items = _target(schema["properties"]["errors"]["items"])
+    return "texts" if items.get("type") == "string" else "objects"

@@ -133,7 +133,7 @@ def answer(server: Server, viewer: User, request: Request) -> Answer:
     try:
         told = ENDPOINTS[(request.method, template)](Asked(server, viewer, request, parameters))
     except Refused as refused:
-        told = refusal(refused, request.path)
+        told = refusal(refused, request.method, template)
     except NotModelledError as error:
         return _unmodelled(server, f"{what}: {error}")
     is_json = "json" in told.headers.get("Content-Type", "application/json")
@@ -142,17 +142,31 @@ def answer(server: Server, viewer: User, request: Request) -> Answer:
     return told
 
 
-def refusal(refused: Refused, path: str) -> Answer:
-    """The errors are texts, for a review comment of its own they are objects that name the field."""
+#: Whose error it is, by the end of the template.
+RESOURCES = {
+    "/pulls/{pull_number}/comments": "PullRequestReviewComment",
+    "/replies": "PullRequestReviewComment",
+    "/issues/{issue_number}/comments": "IssueComment",
+    "/issues": "Issue",
+    "/issues/{issue_number}": "Issue",
+}
+
+
+def refusal(refused: Refused, method: str, template: str) -> Answer:
+    """In the shape that this endpoint's description gives its errors."""
     status = STATUS_OF.get(refused.kind, 422)
     told: dict[str, Any] = {"message": refused.message, "status": str(status)}
     told["documentation_url"] = "https://docs.github.com/rest"
-    if status == 422:
-        told["message"], told["errors"] = "Unprocessable Entity", [refused.message]
-        if refused.field and path.endswith("/comments"):
-            of = {"resource": "PullRequestReviewComment", "code": "custom", "field": refused.field}
-            message = f"{refused.field} must be part of the diff"
-            told["message"], told["errors"] = "Validation Failed", [{**of, "message": message}]
+    shape = openapi.shape_of_errors(method, template) if status == 422 else "nothing"
+    if shape == "texts":
+        told |= {"message": "Unprocessable Entity", "errors": [refused.message]}
+    elif shape == "objects":
+        resource = next((name for end, name in RESOURCES.items() if template.endswith(end)), "PullRequest")
+        off = refused.field.endswith("line")
+        message = f"{refused.field} must be part of the diff" if off else refused.message
+        field = {"field": refused.field} if refused.field else {}
+        error = {"resource": resource, "code": "custom", "message": message, **field}
+        told |= {"message": "Validation Failed", "errors": [error]}
     return Answer.of_json(status, told)
 
 

@@ -8,7 +8,7 @@ import socketserver
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -28,7 +28,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Recorded:
-    """One request, as tests count them. ``operation`` is the GraphQL operation's name, ``fields`` its root fields."""
+    """One request, as tests count them. ``operation`` is the GraphQL operation's name, ``fields`` its root fields.
+
+    ``status`` is 0 where the connection ended without an answer.
+    """
 
     method: str
     path: str
@@ -59,6 +62,8 @@ class Server:
     page_cap: int = graphql.PAGE_LIMIT
     limit: int = POINTS_AN_HOUR
     reset_at: float = field(default_factory=lambda: time.time() + 3600)
+    verbs: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    """What else the control door can do: name -> called with the JSON object that was sent."""
     ending: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
@@ -92,13 +97,16 @@ class Server:
             fault = next((one for one in self.faults if one.matches(about)), None)
             if fault is not None:
                 fault.use()
-        answer = self._faulty(request, call, viewer, fault)
-        points = call.cost if call is not None else 1
+        login, points = viewer.login if viewer else "", call.cost if call is not None else 1
+        operation, root = (call.name, call.fields) if call else ("", ())
+        try:
+            answer = self._faulty(request, call, viewer, fault)
+        except Dropped:
+            self.requests.append(Recorded(request.method, request.path, operation, root, login, points, 0))
+            raise
         if viewer is not None and request.path != "/rate_limit":
             self.used[viewer.login, _resource(request)] += points
         self._finish(answer, viewer, request)
-        login = viewer.login if viewer else ""
-        operation, root = (call.name, call.fields) if call else ("", ())
         self.requests.append(Recorded(request.method, request.path, operation, root, login, points, answer.status))
         return answer, fault
 
@@ -115,6 +123,9 @@ class Server:
             return rest_general.log_text(self.world, request.path, request.query)
         if viewer is None:
             return Answer.of_json(401, {"message": "Bad credentials", "status": "401"})
+        if self.used[viewer.login, _resource(request)] >= self.limit and request.path != "/rate_limit":
+            made = faults.graphql_rate_limited() if call is not None else faults.rate_limited()
+            return Answer(made.status, made.body.encode(), {"X-RateLimit-Remaining": "0"})
         self.look()
         with self.world.lock:
             if call is None:
@@ -169,11 +180,8 @@ class Server:
         if verb == "pushed":
             self.look(self.world.users.get(str(body.get("login", "")).lower()))
             return Answer.of_json(200, {})
-        if verb == "fault":
-            self.faults.append(Fault(**body))
-            return Answer.of_json(200, {})
-        if verb == "state":
-            return Answer.of_json(200, self.state())
+        if verb in self.verbs:
+            return Answer.of_json(200, self.verbs[verb](**body) or {})
         return Answer.of_json(404, {"message": f"no such verb: {verb}"})
 
     def state(self) -> dict[str, Any]:

@@ -36,6 +36,16 @@ class GithubWorld:
         self.socket = self._short / "s"
         self.runner = checks.Runner(self.world, folder / "runs", timeout=check_timeout)
         self.server = Server(self.world, self.socket, self.runner)
+        self.server.verbs = {
+            "state": self.server.state,
+            "fault": lambda **fault: self.fault(Fault(**fault)).to_json(),
+            "environment": self.environment,
+            "head_lag": self.set_head_lag,
+            "check_delay": self.set_check_delay,
+            "page_cap": self.set_page_cap,
+            "check": lambda **check: {"id": self.put_check(**check).id},
+            "status": lambda **status: {"id": self.put_status(**status).id},
+        }
 
     def __enter__(self) -> GithubWorld:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +109,7 @@ class GithubWorld:
     def connect(self, root: Path, full_name: str, *, login: str, remote: str = "origin") -> None:
         """Point the remote of a clone here: in its configuration, so that worktrees and panes have it too."""
         metadata = root / ".git"
-        url = f"git@github.com:{full_name}.git"
+        url = f"git@{self.world.host}:{full_name}.git"
         known = remote in git(metadata, "remote").split()
         git(metadata, "remote", *(("set-url", remote) if known else ("add", remote)), url)
         git(metadata, "config", "core.sshCommand", self.ssh_command(login))
@@ -107,7 +117,7 @@ class GithubWorld:
         git(metadata, "fetch", "--quiet", remote)
 
     def ssh_command(self, login: str) -> str:
-        return shlex.join([sys.executable, "-I", "-S", str(SSH_SCRIPT), str(self.socket), login])
+        return shlex.join([sys.executable, "-I", "-S", str(SSH_SCRIPT), str(self.socket), self.world.host, login])
 
     def fork(self, full_name: str, owner: str) -> Repository:
         parent = self.repository(full_name)
