@@ -110,6 +110,17 @@ class Runner:
                 self._threads.append(thread)
                 thread.start()
 
+    def again(self, suite: CheckSuite, *, failed_only: bool) -> None:
+        """Run the jobs of a suite once more, as new runs of the same names."""
+        with self.world.lock:
+            last = {run.name: run for run in suite.runs}
+            for name, argv in suite.repository.checks.items():
+                if name in last and not (failed_only and last[name].conclusion == "SUCCESS"):
+                    run = add_run(self.world, suite, name, delay=self.delay)
+                    thread = threading.Thread(target=self._run, args=(run, argv), daemon=True)
+                    self._threads.append(thread)
+                    thread.start()
+
     def stop(self) -> None:
         """End what runs, and wait for it."""
         with self.world.lock:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Endpoint = Callable[["Asked"], Answer]
 ENDPOINTS: dict[tuple[str, str], Endpoint] = {}
 #: Importing them fills the table.
-TABLES = ("tests.github.rest_general", "tests.github.rest_pulls")
+TABLES = ("tests.github.rest_general", "tests.github.rest_pulls", "tests.github.rest_reruns")
 STATUS_OF = {"NOT_FOUND": 404, "FORBIDDEN": 403}
 DEFAULT_PAGE, LARGEST_PAGE = 30, 100
 
