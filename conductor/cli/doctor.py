@@ -191,11 +191,7 @@ def _configured(context: Context) -> Iterator[Check]:
 
 def _forge(config: Config, *, written: bool) -> Iterator[Check]:
     if config.forge.kind == "github":
-        gh = shutil.which("gh")
-        if gh is None:
-            yield Check("gh", "missing", "not on PATH; the github forge works through it", install_command("gh"))
-        else:
-            yield Check("gh", "ok", f"{gh} (`gh auth status` tells whether it is logged in)")
+        yield _gh(config)
         return
     if config.forge.kind != "local":
         return
@@ -206,6 +202,17 @@ def _forge(config: Config, *, written: bool) -> Iterator[Check]:
         text = "no checks are configured ([forge.local.checks]): nothing can turn green"
         fix = "In .taskmaestro/config.toml name them under [forge.local.checks], or set allow_no_checks under [ci]."
         yield Check("checks", "warn", text, fix if written else "taskmaestro init")
+
+
+def _gh(config: Config) -> Check:
+    from conductor.forge.github.program import find_gh, version_of
+
+    try:
+        found = find_gh(config.forge.github.program)
+    except Fault as fault:
+        return Check("gh", "missing", fault.what, f"{install_command('gh')}\n{fault.hint}")
+    version = ".".join(map(str, version_of(found)))
+    return Check("gh", "ok", f"{found} {version} (`gh auth status` tells whether it is logged in)")
 
 
 def _agents(layout: Layout, config: Config) -> Iterator[Check]:

@@ -171,13 +171,19 @@ def test_the_local_forge_without_checks_is_a_warning(repository: Path, programs:
     assert checks(repository)["checks"] == Check("checks", "ok", "tests")
 
 
-def test_gh_is_needed_for_the_github_forge_only(repository: Path, programs: Path) -> None:
+def test_gh_is_needed_for_the_github_forge_only(
+    repository: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", str(programs / "python"))  # the test set-up has a gh beside its own
     assert "gh" not in checks(repository)
     config = repository / ".taskmaestro" / "config.toml"
     config.parent.mkdir()
     config.write_text('[forge]\nkind = "github"\n')
     assert checks(repository)["gh"].state == "missing"
-    program(programs, "gh", "exit 0")
+    program(programs, "gh", "echo gh version 2.45.0")
+    old = checks(repository)["gh"]
+    assert (old.state, "2.82.1 or newer" in old.text) == ("missing", True)
+    program(programs, "gh", "echo gh version 2.103.3")
     assert checks(repository)["gh"].state == "ok"
 
 

@@ -1,4 +1,4 @@
-"""What the github forge costs and gives away: requests of a poll, the budget, tokens in texts and in the process list."""
+"""What the github forge costs and gives away: requests of a poll, the budget, tokens in texts and process lists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.github import faults as github_faults
 from tests.support.repos import git, make_repository
 
 pytestmark = pytest.mark.skipif(not schema.available(), reason=schema.MISSING)
-SECRET = "ghp_0123456789abcdefghijSECRET"
+SECRET = "ghp_0123456789abcdefghijSECRET"  # noqa: S105  # nobody's
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ it is tried again its trace is looked for. Whatever an answer lacks is a fault, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -267,18 +267,11 @@ def next_page(connection: Json, before: str | None, what: str) -> str | None:
     return cursor
 
 
-def walk(value: Json, *path: str) -> Iterator[Any]:
-    """The value at a path, where every step is there: one item or none."""
-    for step in path:
-        if not isinstance(value, Mapping) or value.get(step) is None:
-            return
-        value = value[step]
-    yield value
-
-
-def at(value: Json, *path: str) -> Any:
+def at(value: Any, *path: str) -> Any:
     """The value at a path, None where a step is null or missing."""
-    return next(walk(value, *path), None)
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
 
 
 def pull_part(field: str) -> Callable[[Json], Json | None]:

@@ -46,8 +46,9 @@ class Run(NamedTuple):
     required: bool
     url: str
     node: str = ""
-    job: int | None = None
-    """The number of the GitHub Actions job, under which its log is found."""
+    number: int | None = None
+    """A check run's; that of a GitHub Actions job too, under which its log is found."""
+    is_job: bool = False
     workflow_run: int | None = None
     words: str = ""
     """What its provider says in one line."""
@@ -79,7 +80,8 @@ def read_run(node: Mapping[str, Any]) -> Run:
         required=bool(node["isRequired"]),
         url=node["detailsUrl"] or "",
         node=node["id"],
-        job=node["databaseId"] if app == "github-actions" and run else None,
+        number=node["databaseId"],
+        is_job=app == "github-actions" and bool(run),
         workflow_run=run.get("databaseId"),
         words=""
         if node["conclusion"] in (None, "FAILURE", "SUCCESS")

@@ -40,6 +40,7 @@ _SETTINGS = {
     "PAGER": "cat",
     "LC_ALL": "C.UTF-8",
 }
+_ESCAPES = "--allow-escape-sequences"
 _NEEDS_LOGIN = 4
 """gh's exit code where it has no token for the host."""
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})")
@@ -89,6 +90,7 @@ class Gh:
         self._program = program
         self._timeout = timeout
         self._given = environment
+        self._extra: list[str] = []
 
     def call(
         self,
@@ -105,15 +107,25 @@ class Gh:
 
         Raises ``Dropped`` where no whole answer came, ``NeedsPerson`` where gh is not logged in.
         """
+        done = self._run(path, method, data, accept, keep)
+        if not done.ok and method == "GET" and _ESCAPES in done.errors:
+            # Newer ones refuse text with colours in it unless told; older ones do not know the word.
+            self._extra = [_ESCAPES]
+            done = self._run(path, method, data, accept, keep)
+        return self._read(done, f"{method} {one_line(path, 120)}", cut=cut)
+
+    def _run(self, path: str, method: str, data: Mapping[str, Any] | None, accept: str | None, keep: int) -> Outcome:
         argv = [str(self._program), "api", "--hostname", self.host, "--include", "--method", method]
         if accept is not None:
             argv += ["--header", f"Accept: {accept}"]
+        if method == "GET":
+            argv += self._extra
         body = None
         if data is not None:
             argv += ["--input", "-"]
             body = json.dumps(data).encode()
         environment = gh_environment(os.environ if self._given is None else self._given)
-        done = run(
+        return run(
             [*argv, "--", path],
             cwd="/",
             timeout=self._timeout,
@@ -123,7 +135,6 @@ class Gh:
             merge=False,
             leave=True,
         )
-        return self._read(done, f"{method} {one_line(path, 120)}", cut=cut)
 
     def _read(self, done: Outcome, what: str, *, cut: bool) -> Answer:
         where = f"{self.host}, {what}"

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from threading import Lock
 
-from conductor.forge.github.api import Api
+from conductor.forge.github.api import Api, at
 from conductor.forge.github.checks import Run
 from conductor.forge.github.faults import Missing
-from conductor.forge.github.queries import CHECK_OUTPUT
 from conductor.forge.github.redact import redacted
 from schemas.errors import Fault
 from schemas.text import clean, one_line
@@ -69,22 +68,16 @@ class Logs:
         return text
 
     def _log(self, run: Run) -> str:
-        if run.job is None:
+        if not run.is_job:
             return ""
-        path = f"actions/jobs/{run.job}/logs"
+        path = f"actions/jobs/{run.number}/logs"
         try:
             return self._api.get(path, what=f"the log of {one_line(run.name, 80)}", keep=_KEEP, cut=True).text
         except Missing:  # expired, or a job that never started: what its output says is all there is
             return ""
 
     def _output(self, run: Run) -> str:
-        if run.key[0] != "run":
-            return run.words
-        parts = self._api.query(
-            CHECK_OUTPUT,
-            {"id": run.node},
-            lambda data: [(data["node"] or {}).get(name) or "" for name in ("title", "summary", "text")],
-            what=f"the output of {one_line(run.name, 80)}",
-            own=False,
-        )
-        return "\n".join(part for part in parts if part)
+        if run.number is None:
+            return ""
+        answer = self._api.get(f"check-runs/{run.number}", what=f"the output of {one_line(run.name, 80)}")
+        return "\n".join(part for name in ("title", "summary", "text") if (part := at(answer.json(), "output", name)))

@@ -123,8 +123,6 @@ HISTORY = _repository(
     parameters="$number: Int!, $after: String",
 )
 
-CHECK_OUTPUT = "query($id: ID!) { node(id: $id) { ... on CheckRun { title summary text } } }"
-
 _ISSUE = "id number title body state"
 ISSUE = _repository(
     f"issueOrPullRequest(number: $number) {{ __typename ... on Issue {{ {_ISSUE} }} }}", parameters="$number: Int!"
