@@ -33,7 +33,10 @@ from schemas.review import EarlierReview, Review, ReviewPacket, StepReport, Verd
 
 
 class Forge(Protocol):
-    """Where pull requests live. Each call answers for now; a missing thing is ``NotSo``, no answer ``Unavailable``."""
+    """Where pull requests live. Each call answers for now; a missing thing is ``NotSo``, no answer ``Unavailable``.
+
+    ``author``: who posts, default the acting login; where the forge posts as a token's login, another is ``BadInput``.
+    """
 
     name: str
     remote_name: str

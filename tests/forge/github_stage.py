@@ -77,19 +77,21 @@ class GithubStages:
         grace: float = 0.0,
         retries: Retries = QUICK,
         more: Mapping[str, Any] | None = None,
+        host: str = "github.com",
         **adopt: Any,
     ) -> GithubStage:
         """``grace`` is none by default: a repository without checks has none at once. ``more``: [forge.github]."""
         number = len(self.worlds)
-        github = GithubWorld(self.folder / f"github-{number}", check_timeout=timeout)
+        github = GithubWorld(self.folder / f"github-{number}", host=host, check_timeout=timeout)
         github.__enter__()
         self.worlds.append(github)
         root = make_repository(self.folder / f"managed-{number}", commits=2)
         github.adopt(root, NAME, login=login, checks=checks, **adopt)
         for known in (login, "conductor", "worker-1", "another"):
             github.user(known)
+        chosen = {**({} if host == "github.com" else {"host": host}), **(more or {})}
         config = Config(
-            forge=ForgeConfig(kind="github", github=GithubForgeConfig.model_validate(dict(more or {}))),
+            forge=ForgeConfig(kind="github", github=GithubForgeConfig.model_validate(chosen)),
             ci=CiConfig(grace=grace),
         )
 

@@ -113,6 +113,16 @@ def test_without_a_remote_the_repository_has_to_be_configured(make_stage: Github
     assert forge.repository() == "octo/shop"
 
 
+def test_an_enterprise_server_is_spoken_to_by_its_own_address(make_stage: GithubStages) -> None:
+    stage = make_stage(host="git.example.com")
+    opened = stage.open("feature")
+    stage.github.put_check(NAME, opened.head, "unit", "FAILURE", log="the reason\n")
+    (failing,) = stage.forge.checks([opened.number])[opened.number].failing
+    assert failing.tail == "the reason"
+    assert "feature.txt" in stage.forge.diff(opened.number)
+    assert opened.url.startswith("https://git.example.com/")
+
+
 # --- tokens ---
 
 

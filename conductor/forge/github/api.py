@@ -191,7 +191,7 @@ class Api:
 
         try:
             return self.retried(attempt)
-        except Dropped as fault:
+        except Unavailable as fault:
             if not tried:
                 raise
             raise Dropped(

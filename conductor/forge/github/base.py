@@ -9,7 +9,7 @@ from conductor.forge.github import queries
 from conductor.forge.github.api import Api, missing_pull
 from conductor.forge.github.heads import Heads
 from conductor.forge.github.pace import moment
-from conductor.forge.github.pulls import refs_of, to_pull
+from conductor.forge.github.pulls import plain, refs_of, to_pull
 from schemas.errors import BadInput, NotSo, Unavailable
 from schemas.forge import PullRequest
 from schemas.text import one_line
@@ -31,10 +31,10 @@ class GithubBase:
         self._login: str | None = None
 
     def login(self) -> str:
-        """The login that the token belongs to."""
+        """The login that the token belongs to; of an app without ``[bot]``, as GraphQL names it as an author."""
         if self._login is None:
             self._login = self._api.query(
-                queries.VIEWER, {}, lambda data: str(data["viewer"]["login"]), what="the acting login", own=False
+                queries.VIEWER, {}, lambda data: plain(data["viewer"]["login"]), what="the acting login", own=False
             )
         return self._login
 
@@ -61,7 +61,7 @@ class GithubBase:
         return found
 
     def _is_me(self, login: str) -> bool:
-        return login.lower() == self.login().lower()
+        return plain(login).lower() == self.login().lower()
 
     def _acts_as(self, author: str | None) -> None:
         """GitHub posts as the token's login, whoever is named."""

@@ -146,8 +146,19 @@ class ChecksOnGithub(ReviewsOnGithub):
         for workflow in workflows:
             if workflow not in running and (workflow in failed or not failed):
                 verb = "rerun-failed-jobs" if workflow in failed else "rerun"
-                self._api.send("POST", f"actions/runs/{workflow}/{verb}", {}, what=f"the workflow run {workflow}")
+                self._rerun(pull, workflow, verb)
         return self.checks([number])[number]
+
+    def _rerun(self, pull: PullRequest, workflow: int, verb: str) -> None:
+        def change() -> bool:
+            self._api.send("POST", f"actions/runs/{workflow}/{verb}", {}, what=f"the workflow run {workflow}")
+            return True
+
+        def look() -> bool | None:
+            runs = newest(self._runs_of(pull.number, pull.head) or [])
+            return any(run.workflow_run == workflow and run.state is CheckState.PENDING for run in runs) or None
+
+        self._api.once(change, look)
 
 
 _NO_CONTEXTS: Json = {"nodes": [], "pageInfo": {"hasNextPage": False, "endCursor": None}}

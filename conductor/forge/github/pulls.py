@@ -15,6 +15,11 @@ GHOST = "ghost"
 _STATES: dict[str, Literal["open", "closed", "merged"]] = {"OPEN": "open", "CLOSED": "closed", "MERGED": "merged"}
 
 
+def plain(login: str) -> str:
+    """A login without the mark of an app, which only some of GitHub's answers carry."""
+    return login.removesuffix("[bot]")
+
+
 def author_of(node: Mapping[str, Any]) -> str:
     """The login that wrote something."""
     return str(at(node, "author", "login") or GHOST)
@@ -51,7 +56,7 @@ def to_pull(node: Mapping[str, Any], refs: Mapping[str, str], pushed_to: str, *,
     return PullRequest(
         number=node["number"],
         title=redacted(node["title"]),
-        body=redacted(node["body"] or ""),
+        body=redacted((node["body"] or "").replace("\r\n", "\n")),
         author=author_of(node),
         state=_STATES[node["state"]],
         draft=node["isDraft"],

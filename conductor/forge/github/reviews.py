@@ -13,7 +13,7 @@ from conductor.forge.github.base import Node
 from conductor.forge.github.faults import Missing, Refused
 from conductor.forge.github.marks import bare, last_marker, marked, stands_in
 from conductor.forge.github.posts import EVENTS, PostsOnGithub, may_approve, review_fault
-from conductor.forge.github.pulls import author_of
+from conductor.forge.github.pulls import author_of, plain
 from conductor.forge.github.redact import redacted
 from conductor.forge.texts import checked_body, review_text
 from conductor.ports import HeadMovedError
@@ -55,7 +55,7 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
         node = self._node(number)
         if node["state"] != "OPEN":
             raise NotSo(f"pull request #{number} is {node['state'].lower()}, so nobody can be asked to review it", "")
-        if author_of(node).lower() == wanted:
+        if author_of(node).lower() == plain(wanted):
             raise NotSo(f"{wanted} is the author of #{number}", "Ask somebody else for the review.")
         return self._turn(number, wanted, asked=True)
 
@@ -88,7 +88,7 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
             ) from fault
 
     def _is_asked(self, number: int, login: str) -> bool:
-        return any(one.login.lower() == login for one in self.requested_reviewers(number))
+        return any(plain(one.login.lower()) == plain(login) for one in self.requested_reviewers(number))
 
     # --- reviews ---
 
