@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["answer", "hang", "truncated", "dropped_before", "dropped_after", "partial"]
+Kind = Literal["answer", "hang", "slow", "truncated", "dropped_before", "dropped_after", "partial"]
 
 
 @dataclass
@@ -18,6 +18,7 @@ class Fault:
 
     ``path`` is a regular expression for the whole path without the query; ``operation`` is the name of a GraphQL
     operation or of one of its root fields. ``next_page``: only requests that ask for a page after the first.
+    ``after``: an answer or a hang comes after the request was carried out, which otherwise it is not.
     It passes over the first ``skip`` matching requests and then happens ``count`` times (-1: always).
     """
 
@@ -29,6 +30,7 @@ class Fault:
     next_page: bool = False
     count: int = 1
     skip: int = 0
+    after: bool = False
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: str = ""
@@ -100,6 +102,11 @@ def bad_gateway(**on: Any) -> Fault:
 def hang(seconds: float = 3600, **on: Any) -> Fault:
     """The request is read and nothing is done or answered for so long (or until the server ends)."""
     return Fault("hang", seconds=seconds, **on)
+
+
+def slow(seconds: float, **on: Any) -> Fault:
+    """Answered rightly, but only after so long."""
+    return Fault("slow", seconds=seconds, **on)
 
 
 def truncated(**on: Any) -> Fault:

@@ -264,12 +264,20 @@ def association(thing: Any, author: User) -> str:
     return "OWNER" if author is repository.owner else "MEMBER"
 
 
+_REACTIONS = ("THUMBS_UP", "THUMBS_DOWN", "LAUGH", "HOORAY", "CONFUSED", "HEART", "ROCKET", "EYES")
+
+
+def _reactions(content: str) -> dict[str, Any]:
+    """Nobody has reacted: GitHub tells all groups, each without users."""
+    return {"content": content, "users": lambda **asked: connection([], "users", **asked), "viewerHasReacted": False}
+
+
 #: What any thing with a text has and what cannot happen in this world.
 TEXT: Fields = {
     "isMinimized": constant(False),
     "minimizedReason": constant(None),
     "includesCreatedEdit": constant(False),
-    "reactionGroups": constant([]),
+    "reactionGroups": lambda _thing, _context: [_reactions(content) for content in _REACTIONS],
     "viewerDidAuthor": lambda thing, context: thing.author is context.viewer,
 }
 

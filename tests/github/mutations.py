@@ -8,7 +8,7 @@ from typing import Any
 from tests.github import review_rules, rules
 from tests.github.fields import node_of
 from tests.github.graphql import MUTATIONS, Context, Unmodelled, accepts
-from tests.github.model import Issue, PullRequest, Repository, Review, Thread, User
+from tests.github.model import Comment, Issue, PullRequest, Repository, Review, Thread, User
 from tests.github.review_rules import DraftComment
 from tests.github.rules import Refused
 
@@ -177,6 +177,19 @@ def add_comment(context: Context, subjectId: str, body: str) -> dict[str, Any]:
     return {"subject": subject, "commentEdge": {"cursor": "", "node": comment}}
 
 
+@mutation
+def update_issue_comment(context: Context, id: str, body: str) -> dict[str, Any]:
+    comment: Comment = node_of(context, id, Comment)
+    rules.update_comment(comment, context.viewer, body)
+    return {"issueComment": comment}
+
+
+@mutation
+def delete_issue_comment(context: Context, id: str) -> dict[str, Any]:
+    rules.delete_comment(context.world, node_of(context, id, Comment), context.viewer)
+    return {}
+
+
 # --- reviews ---
 
 
@@ -264,6 +277,13 @@ def update_pull_request_review(context: Context, pullRequestReviewId: str, body:
     if review.author is not context.viewer:
         raise Refused("Only the author may change a review", "FORBIDDEN")
     review.body = rules.checked_body(body)
+    return {"pullRequestReview": review}
+
+
+@mutation
+def dismiss_pull_request_review(context: Context, pullRequestReviewId: str, message: str) -> dict[str, Any]:
+    review = pending_review(context, pullRequestReviewId, None)
+    review_rules.dismiss_review(review, message)
     return {"pullRequestReview": review}
 
 

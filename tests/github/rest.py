@@ -101,7 +101,8 @@ def endpoint(method: str, template: str) -> Callable[[Endpoint], Endpoint]:
 
 
 def _find(method: str, path: str) -> tuple[str, dict[str, str]] | None:
-    for known, template in ENDPOINTS:
+    # Of the templates that fit, the one with the most words of its own: a ref may be anything.
+    for known, template in sorted(ENDPOINTS, key=lambda one: -len(re.sub(r"\{\w+\}", "", one[1]))):
         # A ref may have slashes.
         pattern = re.sub(r"\{(\w+)\}", lambda m: f"(?P<{m[1]}>{'.+' if m[1] == 'ref' else '[^/]+'})", template)
         if known == method and (match := re.fullmatch(pattern, path)):

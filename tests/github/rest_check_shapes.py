@@ -33,9 +33,44 @@ class AllShapes(Shapes):
             "completed_at": stamp(run.completed_at),
             "check_suite": {"id": run.suite.id},
             "output": {**output, "annotations_url": f"{url}/annotations"},
-            "app": None,
-            "pull_requests": [],
+            "app": self._app(run.suite),
+            "pull_requests": self._pulls(run.suite),
         }
+
+    def _app(self, suite: CheckSuite) -> dict[str, Any]:
+        made = stamp(suite.repository.created_at)
+        page = f"{self.web}/apps/{suite.app}"
+        return {
+            "id": 15368,
+            "node_id": f"A_{suite.app}",
+            "slug": suite.app,
+            "name": suite.app,
+            "owner": self.user(suite.repository.owner),
+            "description": None,
+            "external_url": page,
+            "html_url": page,
+            "created_at": made,
+            "updated_at": made,
+            "permissions": {"checks": "write"},
+            "events": [],
+        }
+
+    def _pulls(self, suite: CheckSuite) -> list[dict[str, Any]]:
+        """The open pull requests of this repository that have this head."""
+        repository = suite.repository
+        url = f"{self.api}/repos/{repository.full_name}"
+        repo = {"id": repository.id, "name": repository.name, "url": url}
+        return [
+            {
+                "id": pull.id,
+                "number": pull.number,
+                "url": f"{url}/pulls/{pull.number}",
+                "head": {"ref": pull.head_branch, "sha": pull.head, "repo": repo},
+                "base": {"ref": pull.base_branch, "sha": pull.base_oid, "repo": repo},
+            }
+            for pull in repository.pulls
+            if pull.state == "OPEN" and pull.head_repository is repository and pull.head == suite.oid
+        ]
 
     def run_page(self, run: CheckRun) -> str:
         page, workflow = f"{self.web}/{run.suite.repository.full_name}", run.suite.workflow_run
@@ -122,7 +157,7 @@ class AllShapes(Shapes):
             "head_commit": {**commit, **people},
             "repository": self.repository(repository),
             "head_repository": self.repository(repository),
-            "pull_requests": [],
+            "pull_requests": self._pulls(suite),
         }
 
     def workflow(self, workflow: Workflow) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.github import bare, rules
 from tests.github.check_fields import rollup_state, visible_runs, visible_statuses
-from tests.github.model import CheckRun, CheckSuite, Issue, PullRequest, Workflow, now
+from tests.github.model import CheckRun, CheckSuite, Comment, Issue, PullRequest, Workflow, now
 from tests.github.rest import Asked, NotModelledError, endpoint, missing, page
 from tests.github.schema import openapi
 from tests.github.web import Answer
@@ -131,7 +131,61 @@ def new_issue_comment(asked: Asked) -> Answer:
     return Answer.of_json(201, asked.shapes.comment(made))
 
 
-# --- commits and checks ---
+def _comment(asked: Asked) -> Comment:
+    wanted = int(asked.parameters["comment_id"])
+    everything = (one for subject in asked.repository.numbered.values() for one in subject.comments)
+    found = next((one for one in everything if one.id == wanted), None)
+    if found is None:
+        raise missing()
+    return found
+
+
+@endpoint("GET", f"{REPO}/issues/comments/{{comment_id}}")
+def issue_comment(asked: Asked) -> Answer:
+    return Answer.of_json(200, asked.shapes.comment(_comment(asked)))
+
+
+@endpoint("PATCH", f"{REPO}/issues/comments/{{comment_id}}")
+def change_issue_comment(asked: Asked) -> Answer:
+    found = _comment(asked)
+    rules.update_comment(found, asked.viewer, asked.taking("body")["body"])
+    return Answer.of_json(200, asked.shapes.comment(found))
+
+
+@endpoint("DELETE", f"{REPO}/issues/comments/{{comment_id}}")
+def delete_issue_comment(asked: Asked) -> Answer:
+    rules.delete_comment(asked.world, _comment(asked), asked.viewer)
+    return Answer(204)
+
+
+# --- refs, commits and checks ---
+
+
+@endpoint("GET", f"{REPO}/git/ref/{{ref}}")
+def git_ref(asked: Asked) -> Answer:
+    repo, name = asked.repository, f"refs/{asked.parameters['ref']}"
+    oid = bare.resolve(repo.path, name)
+    if oid is None:
+        raise missing()
+    url = f"{asked.shapes.api}/repos/{repo.full_name}/git"
+    target = {"type": "commit", "sha": oid, "url": f"{url}/commits/{oid}"}
+    told = {"ref": name, "node_id": f"REF_{repo.id}_{name}", "url": f"{url}/{name}", "object": target}
+    return Answer.of_json(200, told)
+
+
+@endpoint("DELETE", f"{REPO}/git/refs/{{ref}}")
+def delete_git_ref(asked: Asked) -> Answer:
+    repo, name = asked.repository, f"refs/{asked.parameters['ref']}"
+    rules.writable(repo)
+    if not name.startswith("refs/heads/") or bare.resolve(repo.path, name) is None:
+        raise rules.Refused("Reference does not exist")
+    bare.git(repo.path, "update-ref", "-d", name)
+    return Answer(204)
+
+
+@endpoint("GET", f"{REPO}/commits/{{ref}}")
+def commit(asked: Asked) -> Answer:
+    return Answer.of_json(200, asked.shapes.commit(asked.repository, _oid(asked)))
 
 
 def _oid(asked: Asked) -> str:

@@ -187,6 +187,13 @@ def delete_review(asked: Asked) -> Answer:
     return Answer.of_json(200, asked.shapes.review(found))
 
 
+@endpoint("PUT", f"{REVIEW}/dismissals")
+def dismiss(asked: Asked) -> Answer:
+    found = _review(asked)
+    review_rules.dismiss_review(found, asked.taking("message", "event")["message"])
+    return Answer.of_json(200, asked.shapes.review(found))
+
+
 @endpoint("POST", f"{REVIEW}/events")
 def submit(asked: Asked) -> Answer:
     body, found = asked.taking("event", "body"), _review(asked)

@@ -94,6 +94,14 @@ def finish_review(review: Review, event: str) -> None:
     pull.updated_at = review.submitted_at
 
 
+def dismiss_review(review: Review, message: str) -> None:
+    writable(review.pull.repository)
+    checked_body(message, "Message")
+    if review.state not in ("APPROVED", "CHANGES_REQUESTED"):
+        raise Refused("Can not dismiss a review that is not an approval or a request for changes")
+    review.state, review.pull.updated_at = "DISMISSED", now()
+
+
 def delete_review(world: World, review: Review, viewer: User) -> None:
     writable(review.pull.repository)
     if review.state != "PENDING" or review.author is not viewer:

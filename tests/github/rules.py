@@ -96,6 +96,24 @@ def add_comment(world: World, subject: Issue | PullRequest, viewer: User, body: 
     return comment
 
 
+def update_comment(comment: Comment, viewer: User, body: str) -> None:
+    writable(comment.subject.repository)
+    _own(comment, viewer)
+    comment.body, comment.updated_at = checked_body(body), now()
+
+
+def delete_comment(world: World, comment: Comment, viewer: User) -> None:
+    writable(comment.subject.repository)
+    _own(comment, viewer)
+    comment.subject.comments.remove(comment)
+    world.nodes.pop(comment.node_id, None)
+
+
+def _own(comment: Comment, viewer: User) -> None:
+    if comment.author is not viewer:
+        raise Refused(f"{viewer.login} does not have the correct permissions to change this comment", "FORBIDDEN")
+
+
 # --- pull requests ---
 
 

@@ -64,6 +64,8 @@ class Server:
     reset_at: float = field(default_factory=lambda: time.time() + 3600)
     verbs: dict[str, Callable[..., Any]] = field(default_factory=dict)
     """What else the control door can do: name -> called with the JSON object that was sent."""
+    waiting: int = 0
+    """How many requests have begun to hang."""
     ending: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
@@ -112,13 +114,21 @@ class Server:
 
     def _faulty(self, request: Request, call: graphql.Call | None, viewer: User | None, fault: Fault | None) -> Answer:
         if fault is not None:
-            if fault.kind == "hang":
+            if fault.kind == "slow":
                 self.ending.wait(fault.seconds)
-                raise Dropped
             if fault.kind == "dropped_before":
+                raise Dropped
+            if fault.after:
+                self._plain(request, call, viewer, None)
+            if fault.kind == "hang":
+                self.waiting += 1
+                self.ending.wait(fault.seconds)
                 raise Dropped
             if fault.kind == "answer":
                 return Answer(fault.status, fault.body.encode(), dict(fault.headers))
+        return self._plain(request, call, viewer, fault)
+
+    def _plain(self, request: Request, call: graphql.Call | None, viewer: User | None, fault: Fault | None) -> Answer:
         if request.path.startswith("/_logs/"):
             return rest_general.log_text(self.world, request.path, request.query)
         if viewer is None:

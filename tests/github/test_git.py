@@ -36,6 +36,17 @@ def test_a_push_from_a_worktree_is_real(shop: Shop, tmp_path: Path) -> None:
     assert git(shop.root, "remote", "get-url", "origin") == "git@github.com:octo/shop.git"
 
 
+def test_whoever_pushed_by_force_is_told(shop: Shop, tmp_path: Path) -> None:
+    shop.open()
+    other = shop.github.clone(NAME, tmp_path / "other", login="conductor")
+    git(other, "checkout", "--quiet", "feature")
+    git(other, "commit", "--quiet", "--amend", "--message", "Other words")
+    git(other, "push", "--quiet", "--force", "origin", "feature")
+    kind = "HEAD_REF_FORCE_PUSHED_EVENT"
+    query = f"timelineItems(last:1,itemTypes:[{kind}]){{nodes{{...on HeadRefForcePushedEvent{{actor{{login}}}}}}}}"
+    assert shop.pull(1, query)["timelineItems"]["nodes"] == [{"actor": {"login": "conductor"}}]
+
+
 def test_the_head_of_a_pull_request_has_a_ref_and_survives_its_branch(shop: Shop) -> None:
     shop.open()
     head = shop.github.pull(NAME, 1).head
@@ -139,6 +150,20 @@ def test_a_superseded_run_stands_beside_the_one_that_counts(shop: Shop) -> None:
     shop.github.put_check(NAME, head, "unit", "SUCCESS")
     seen = shop.json("pr", "view", "1", "--json", "statusCheckRollup")["statusCheckRollup"]
     assert [one["conclusion"] for one in seen] == ["CANCELLED", "SUCCESS"]
+
+
+def test_a_run_that_was_started_again_shows_once(shop: Shop) -> None:
+    shop.open()
+    head = shop.github.pull(NAME, 1).head
+    failed = shop.github.put_check(NAME, head, "unit", "FAILURE")
+    shop.github.put_check(NAME, head, "unit", "SUCCESS", again=failed)
+    seen = shop.json("pr", "view", "1", "--json", "statusCheckRollup")["statusCheckRollup"]
+    assert [one["conclusion"] for one in seen] == ["SUCCESS"]
+    everything = shop.send("GET", f"/repos/{NAME}/commits/{head}/check-runs?filter=all")[1]["check_runs"]
+    assert [(one["conclusion"], one["pull_requests"][0]["number"]) for one in everything] == [
+        ("failure", 1),
+        ("success", 1),
+    ]
 
 
 # --- as a program ---

@@ -123,6 +123,29 @@ def test_checks_statuses_and_runs_of_a_commit_are_told(shop: Shop) -> None:
     assert "all is well" in shop.gh("api", f"repos/{NAME}/actions/jobs/{job['id']}/logs")
 
 
+def test_comments_are_changed_and_removed_by_their_authors(shop: Shop) -> None:
+    shop.open()
+    made = shop.send("POST", f"/repos/{NAME}/issues/1/comments", {"body": "a"})[1]
+    where = f"/repos/{NAME}/issues/comments/{made['id']}"
+    assert shop.send("PATCH", where, {"body": "b"}, "worker-1")[0] == 403
+    assert shop.send("PATCH", where, {"body": "b"})[1]["body"] == "b"
+    shop.gh("pr", "comment", "1", "--edit-last", "--body", "c", login="conductor")
+    assert shop.send("GET", where)[1]["body"] == "c"
+    assert shop.send("DELETE", where)[0] == 204
+    assert shop.send("GET", where)[0] == 404
+
+
+def test_a_branch_is_read_and_removed(shop: Shop) -> None:
+    head = shop.push("feature/one")
+    assert shop.send("GET", f"/repos/{NAME}/git/ref/heads/feature/one")[1]["object"]["sha"] == head
+    assert shop.send("GET", f"/repos/{NAME}/commits/feature/one")[1]["sha"] == head
+    assert shop.send("DELETE", f"/repos/{NAME}/git/refs/heads/feature/one")[0] == 204
+    assert shop.send("GET", f"/repos/{NAME}/git/ref/heads/feature/one")[0] == 404
+    shop.open("other")
+    shop.gh("pr", "close", "1", "--delete-branch")
+    assert shop.send("GET", f"/repos/{NAME}/git/ref/heads/other")[0] == 404
+
+
 def test_requests_are_recorded_with_who_asked_what_and_its_points(shop: Shop) -> None:
     shop.open()
     shop.github.server.requests.clear()

@@ -127,6 +127,15 @@ def test_a_review_stays_pinned_to_its_commit(shop: Shop) -> None:
     assert shop.send("POST", REVIEWS, {"body": "b", "commit_id": "f" * 40}, "worker-1")[0] == 422
 
 
+def test_a_verdict_is_dismissed(shop: Shop) -> None:
+    shop.open()
+    review = staged(shop, event="APPROVE")
+    status, told, _ = shop.send("PUT", f"{REVIEWS}/{review['id']}/dismissals", {"message": "too old"})
+    assert (status, told["state"]) == (200, "DISMISSED")
+    again = {"pullRequestReviewId": review["node_id"], "message": "m"}
+    assert "Can not dismiss" in shop.refused("dismissPullRequestReview", again)
+
+
 @pytest.mark.parametrize("event", ["APPROVE", "REQUEST_CHANGES"])
 def test_a_verdict_on_ones_own_is_refused_at_both_doors(shop: Shop, event: str) -> None:
     shop.open()

@@ -116,6 +116,13 @@ class GithubWorld:
         git(metadata, "config", "ssh.variant", "ssh")
         git(metadata, "fetch", "--quiet", remote)
 
+    def clone(self, full_name: str, folder: Path, *, login: str) -> Path:
+        """A clone in which another user works."""
+        git(self.repository(full_name).path, "clone", "--quiet", str(self.repository(full_name).path), str(folder))
+        self.user(login)
+        self.connect(folder, full_name, login=login)
+        return folder
+
     def ssh_command(self, login: str) -> str:
         return shlex.join([sys.executable, "-I", "-S", str(SSH_SCRIPT), str(self.socket), self.world.host, login])
 
@@ -208,11 +215,16 @@ class GithubWorld:
         delay: float = 0.0,
         log: str = "",
         details_url: str | None = None,
+        again: CheckRun | None = None,
     ) -> CheckRun:
-        """A check run in a suite of its own; put a second one of the name for a re-run or a superseded one."""
+        """A check run in a suite of its own: a second one of the name is a superseded one beside the other.
+
+        ``again``: in the suite of that run instead, of which then only the newest run of the name shows.
+        """
         with self.world.lock:
             repository = self.repository(full_name)
-            suite = checks.add_suite(self.world, repository, oid, app=app, workflow=workflow, event=event)
+            suite = again.suite if again else None
+            suite = suite or checks.add_suite(self.world, repository, oid, app=app, workflow=workflow, event=event)
             more = {"conclusion": conclusion, "status": status, "delay": delay, "log": log, "details_url": details_url}
             return checks.add_run(self.world, suite, name, **more)  # type: ignore[arg-type]
 
