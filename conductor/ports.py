@@ -14,6 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 from schemas.effects import Report
 from schemas.events import History
 from schemas.forge import (
+    ApiBudget,
     Checks,
     Comment,
     DraftComment,
@@ -29,6 +30,14 @@ from schemas.forge import (
 from schemas.review import EarlierReview, Review, ReviewPacket, StepReport, Verdict
 
 # --- forge ---
+
+
+@dataclass(frozen=True)
+class Polled:
+    """One round of questions: the pull requests that are there, and the checks of those that were asked for."""
+
+    requests: Mapping[int, PullRequest]
+    checks: Mapping[int, Checks]
 
 
 class Forge(Protocol):
@@ -51,6 +60,9 @@ class Forge(Protocol):
 
     def checks(self, numbers: Sequence[int]) -> dict[int, Checks]:
         """The checks of the current head of each of these pull requests; one batched query where there is one."""
+
+    def poll(self, numbers: Sequence[int], checks_of: Sequence[int]) -> Polled:
+        """``pull_requests`` of these numbers and ``checks`` of those, in one batched query where there is one."""
 
     def diff(self, number: int) -> str: ...
 
@@ -105,6 +117,14 @@ class HeadMovedError(Exception):
     def __init__(self, head: str) -> None:
         super().__init__(head)
         self.head = head
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """A forge whose answers cost points of a rate limit."""
+
+    def budget(self) -> ApiBudget | None:
+        """As the last answer told it; None before the first one."""
 
 
 @runtime_checkable

@@ -170,3 +170,11 @@ class Push(Frozen):
 
     head: str
     at: Moment
+
+
+class ApiBudget(Frozen):
+    """What is left of a forge's rate limit: ``remaining`` of ``limit`` points, refilled at ``reset_at``."""
+
+    remaining: int = Field(ge=0)
+    limit: int = Field(ge=0)
+    reset_at: Moment

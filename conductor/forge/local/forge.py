@@ -16,7 +16,7 @@ from conductor.forge.local.layout import Layout, write_needed
 from conductor.forge.local.plumbing import commit_tree, commits_between, diff, git, merged_tree, update_ref
 from conductor.forge.local.refs import Refs
 from conductor.forge.local.store import Store, now
-from conductor.ports import HeadMovedError
+from conductor.ports import HeadMovedError, Polled
 from schemas.config import Config, LocalForgeConfig
 from schemas.errors import BadInput, NotSo
 from schemas.forge import Check, Checks, CheckState, Comment, Issue, Posted, PullRequest
@@ -254,6 +254,11 @@ class LocalForge(reviews.ReviewsOfLocal):
         with self._store.read() as connection:
             found = runs.latest(connection, [one.head for one in seen], self._plan)
         return {one.row["number"]: self._checks_of(one, found.get(one.head, [])) for one in seen}
+
+    def poll(self, numbers: Sequence[int], checks_of: Sequence[int]) -> Polled:
+        requests = {pull.number: pull for pull in self.pull_requests(numbers)}
+        wanted = sorted(set(checks_of) & set(requests))
+        return Polled(requests, self.checks(wanted) if wanted else {})
 
     def checks_of(self, number: int, head: str) -> Checks:
         one = self._one(number)
