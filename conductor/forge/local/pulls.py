@@ -11,11 +11,11 @@ was merged.
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from conductor.core.description import closed_by, closes
 from conductor.forge.local import runs
 from conductor.forge.local.layout import Layout, replace_text
 from conductor.forge.local.plumbing import (
@@ -36,7 +36,6 @@ MAX_TITLE = 300
 """Characters in a title: a longer one is refused, not cut."""
 MAX_BODY = 65_536
 """Characters in a body: GitHub's limit, kept here too, so that what works on one forge works on the other."""
-_CLOSES = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s+#(\d{1,9})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -56,16 +55,10 @@ class Observed:
         ) or not self.branch_there
 
 
-def closes_issue(body: str) -> int | None:
-    """The first issue that the body says it closes (``Closes #12``)."""
-    found = _CLOSES.search(body)
-    return int(found[1]) or None if found else None
-
-
 def close_its_issues(connection: sqlite3.Connection, refs: Refs, row: sqlite3.Row) -> None:
     """Close what a merged pull request says it closes; only the default branch counts, as on GitHub."""
     if row["base_branch"] == refs.head_branch():
-        close_issues(connection, [int(number) for number in _CLOSES.findall(row["body"])])
+        close_issues(connection, closed_by(row["body"]))
 
 
 def close_issues(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
@@ -109,7 +102,7 @@ def to_pull(observed: Observed) -> PullRequest:
         head=observed.head,
         base_branch=row["base_branch"],
         base=observed.base,
-        issue=closes_issue(row["body"]),
+        issue=closes(row["body"]),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )
