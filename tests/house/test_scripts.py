@@ -139,6 +139,13 @@ def test_setup_says_why_it_leaves_claude_out(checkout: Path, programs: Path, tmp
     assert not (checkout / ".cache").exists()
 
 
+def test_setup_says_why_it_leaves_githubs_descriptions_out(checkout: Path, programs: Path, tmp_path: Path) -> None:
+    done = run(checkout / "scripts/setup", "--with-github", path=programs, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "github: left out, because npm is not on PATH" in done.stdout
+    assert not (checkout / ".cache").exists()
+
+
 @pytest.fixture
 def stages(checkout: Path) -> Path:
     """The checkout with stand-ins for every stage; each writes its name and arguments to ``ran``."""
@@ -161,7 +168,7 @@ def test_the_stages_run_in_order_and_pytest_gets_the_arguments(stages: Path, pro
     done = run(stages / "scripts/test", "tests/core", "-k", "a b", path=programs, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert ran(stages) == [
-        "setup --with-agents",
+        "setup --with-agents --with-github",
         "ruff check",
         "ruff format",
         "mypy ",
@@ -176,7 +183,7 @@ def test_all_quick_stages_run_and_the_first_failure_decides(stages: Path, progra
     write_program(stages / ".venv/bin/mypy", "echo mypy >>ran; exit 5")
     done = run(stages / "scripts/test", path=programs, cwd=tmp_path)
     assert done.returncode == 4
-    assert ran(stages) == ["setup --with-agents", "ruff check", "ruff format", "mypy", "lint-imports "]
+    assert ran(stages) == ["setup --with-agents --with-github", "ruff check", "ruff format", "mypy", "lint-imports "]
     assert "-- mypy: FAILED with exit code 5" in done.stdout
 
 
