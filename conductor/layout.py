@@ -59,6 +59,11 @@ class Layout:
         return self.state / "agents"
 
     @property
+    def budget(self) -> Path:
+        """What is left of the forge's rate limit, as the conductor's last question told it."""
+        return self.state / "forge-budget.json"
+
+    @property
     def reviews(self) -> Path:
         """What the conductor's reviews say of themselves, one file a pull request."""
         return self.state / "reviews"

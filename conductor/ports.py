@@ -32,6 +32,14 @@ from schemas.review import EarlierReview, Review, ReviewPacket, StepReport, Verd
 # --- forge ---
 
 
+@dataclass(frozen=True)
+class Polled:
+    """One round of questions: the pull requests that are there, and the checks of those that were asked for."""
+
+    requests: Mapping[int, PullRequest]
+    checks: Mapping[int, Checks]
+
+
 class Forge(Protocol):
     """Where pull requests live. Each call answers for now; a missing thing is ``NotSo``, no answer ``Unavailable``.
 
@@ -55,6 +63,9 @@ class Forge(Protocol):
 
     def checks(self, numbers: Sequence[int]) -> dict[int, Checks]:
         """The checks of the current head of each of these pull requests; one batched query where there is one."""
+
+    def poll(self, numbers: Sequence[int], checks_of: Sequence[int]) -> Polled:
+        """``pull_requests`` of these numbers and ``checks`` of those, in one batched query where there is one."""
 
     def diff(self, number: int) -> str: ...
 
@@ -109,6 +120,14 @@ class HeadMovedError(Exception):
     def __init__(self, head: str) -> None:
         super().__init__(head)
         self.head = head
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """A forge whose answers cost points of a rate limit."""
+
+    def budget(self) -> ApiBudget | None:
+        """As the last answer told it; None before the first one."""
 
 
 @runtime_checkable
@@ -177,14 +196,6 @@ class Threads(Protocol):
 
     def resolve(self, number: int, thread: str) -> bool:
         """Mark it resolved; False where it was."""
-
-
-@runtime_checkable
-class Metered(Protocol):
-    """A forge that counts what is asked of it."""
-
-    def budget(self) -> ApiBudget | None:
-        """What was left at the last answer; None before the first one."""
 
 
 # --- git ---

@@ -173,7 +173,7 @@ class Push(Frozen):
 
 
 class ApiBudget(Frozen):
-    """What may still be asked of a forge that counts, and when the count starts anew."""
+    """What is left of a forge's rate limit: ``remaining`` of ``limit`` points, refilled at ``reset_at``."""
 
     remaining: int = Field(ge=0)
     limit: int = Field(ge=0)

@@ -9,7 +9,6 @@ starts afresh.
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +20,7 @@ from schemas.finding import Finding
 from schemas.result import MAX_BYTES, Result, ResultStatus, parse_result
 from schemas.text import clean, one_line
 from worker.task import Task, read_task
-from worker.tools.files import MissingFile, read_regular, replace_file
+from worker.tools.files import MissingFile, read_regular, replace_file, standard_input
 from worker.tools.git import root_and_common_dir, worktree_index
 
 RESULT_FILE = "RESULT.json"
@@ -126,7 +125,7 @@ def read_findings(source: str) -> list[Finding]:
     """Findings from a JSON file, or from stdin for ``-``: a list, or an object with a list called
     ``findings``.
     """
-    raw = sys.stdin.buffer.read(MAX_BYTES + 1) if source == "-" else read_regular(source, MAX_BYTES)
+    raw = standard_input().read(MAX_BYTES + 1) if source == "-" else read_regular(source, MAX_BYTES)
     name = "stdin" if source == "-" else source
     if len(raw) > MAX_BYTES:
         raise BadInput(f"{name}: more than {MAX_BYTES} bytes", "Report fewer findings.")

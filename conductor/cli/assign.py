@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from conductor.layout import Layout
 from schemas.errors import BadInput
 from schemas.events import TaskGiven
 from schemas.text import clean, one_line
+from worker.tools.files import standard_input
 
 MAX_BODY = 200_000
 """Characters of a task's text: TASK.md is read by an agent, not by a search engine."""
@@ -103,7 +103,7 @@ def _body(body_file: str | None) -> str:
     if body_file is None:
         return ""
     if body_file == "-":
-        return sys.stdin.buffer.read().decode("utf-8", "replace")
+        return standard_input().read().decode("utf-8", "replace")
     try:
         return Path(body_file).read_text(encoding="utf-8", errors="replace")
     except OSError as fault:

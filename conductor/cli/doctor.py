@@ -133,7 +133,7 @@ def _git() -> Check:
     found = re.search(r"(\d+)\.(\d+)", check.text)
     if check.state != "ok" or found is None or (int(found[1]), int(found[2])) >= MERGING:
         return check
-    text = f"{check.text}; `pr merge` of the embedded forge needs {'.'.join(map(str, MERGING))} or newer"
+    text = f"{check.text}; refs/pull/N/merge of the embedded forge needs {'.'.join(map(str, MERGING))} or newer"
     return Check("git", "warn", text, install_command("git"))
 
 

@@ -5,6 +5,7 @@ See docs/contracts.md, "Command line". Every text passes ``schemas.text.clean`` 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
@@ -84,14 +85,15 @@ def _compiled(program: str) -> Any:
 
 
 def note(text: str) -> None:
-    """Say something beside the answer, on stderr."""
-    click.echo(clean(text), err=True)
+    """Say something beside the answer, on stderr; where that takes nothing, the exit code still tells."""
+    with contextlib.suppress(OSError):
+        click.echo(clean(text), err=True)
 
 
 def tell_fault(fault: Fault, *, as_json: bool) -> NoReturn:
     """Report a fault on stderr (``{"ok": false, "error": ...}`` with ``--json``) and end as it says."""
     if as_json:
-        click.echo(to_json({"ok": False, "error": clean(str(fault))}), err=True)
+        note(to_json({"ok": False, "error": clean(str(fault))}))
     else:
         note(f"taskmaestro: {fault}")
     raise click.exceptions.Exit(fault.exit_code)

@@ -23,7 +23,6 @@ from schemas.validation import Validation
 from worker.tools.files import MissingFile, read_regular
 
 _LARGEST = 1 << 20
-_WORDS = {"approve": Verdict.APPROVE, "changes": Verdict.CHANGES, "comment": None}
 
 
 def _here() -> tuple[Context, LoopForge]:
@@ -57,31 +56,42 @@ def request(
 
 @click.command()
 @click.argument("which", required=False)
-@click.option("-a", "--approve", "word", flag_value="approve", help="Submit it as an approval.")
-@click.option("-r", "--request-changes", "word", flag_value="changes", help="Submit it as a request for changes.")
-@click.option("-c", "--comment", "word", flag_value="comment", help="Submit it as a comment.")
+@click.option("-a", "--approve", is_flag=True, help="Submit it as an approval.")
+@click.option("-r", "--request-changes", "changes", is_flag=True, help="Submit it as a request for changes.")
+@click.option("-c", "--comment", "remark", is_flag=True, help="Submit it as a comment.")
 @read_options
 @telling_faults
-def submit(*, which: str | None, word: str | None, as_json: bool, jq: str | None, silent: bool) -> None:
+def submit(
+    *, which: str | None, approve: bool, changes: bool, remark: bool, as_json: bool, jq: str | None, silent: bool
+) -> None:
     """Submit your pending review, by default with the verdict that it was staged with.
 
-    A review of another commit than the head is stale: it is discarded instead, and the exit code is 1.
+    A review of another commit than the head is stale: it is discarded instead, and the exit code is 1. One that was
+    staged to ask for changes is not submitted as an approval.
 
     \b
     Example: taskmaestro pr submit 12
     """
+    if approve + changes + remark > 1:
+        raise BadInput("these verdicts contradict each other", "Give at most one of --approve, -r, --comment.")
     context, forge = _here()
     number = number_of(context, forge, which)
     pending = forge.pending_review(number)
     if pending is None:
         raise NotSo(f"#{number} has no pending review of yours", f"Stage one: taskmaestro loop stage --pr {number} ...")
-    if word is not None:
-        verdict = _WORDS[word]
+    marked = parse_marker(pending.marker)
+    staged = FORGE_VERDICTS[marked.verdict] if marked is not None else None
+    if approve and staged is Verdict.CHANGES:
+        raise BadInput(
+            f"review {pending.id} was staged to ask for changes, so it is no approval",
+            f"Discard it (taskmaestro pr discard {number}) and stage another one, or submit it as it is.",
+        )
+    if approve or changes or remark:
+        verdict = Verdict.APPROVE if approve else Verdict.CHANGES if changes else None
+    elif marked is None:
+        raise BadInput(f"review {pending.id} was staged without a verdict", "Give --approve, -r or --comment.")
     else:
-        staged = parse_marker(pending.marker)
-        if staged is None:
-            raise BadInput(f"review {pending.id} was staged without a verdict", "Give --approve, -r or --comment.")
-        verdict = FORGE_VERDICTS[staged.verdict]
+        verdict = staged
     try:
         posted = forge.submit_review(number, pending.id, verdict=verdict)
     except HeadMovedError as error:
@@ -234,16 +244,24 @@ def verify(*, which: str | None, as_json: bool, jq: str | None, silent: bool) ->
     Example: taskmaestro pr verify 12
     """
     from worker.battery import failure, run_battery
-    from worker.tools.git import exclude_private, head, is_dirty
+    from worker.tools.git import changed_files, exclude_private, head, is_dirty
     from worker.validation import record
 
     context, forge = open_here()
     pull = pull_of(context, forge, which)
     exclude_private(context.root)
-    if head(context.worktree) != pull.head or is_dirty(context.worktree):
+    here = head(context.worktree) or "no commit"
+    if here != pull.head:
         raise NotSo(
-            f"{context.worktree} is not exactly the head of #{pull.number}, {pull.head[:12]}",
-            "Check that commit out without changes of your own, then verify it.",
+            f"{context.worktree} is at {here[:12]}, and the head of #{pull.number} is {pull.head[:12]}",
+            "Check that commit out, then verify it.",
+        )
+    own = changed_files(context.worktree)
+    if own:
+        names = ", ".join(map(one_line, own[:5])) + (f" and {len(own) - 5} more" if len(own) > 5 else "")
+        raise NotSo(
+            f"{context.worktree} is not exactly {pull.head[:12]}: {names} changed or new",
+            "Commit, remove or ignore that (new files count too), then verify it.",
         )
     stages = run_battery(context.worktree, context.config.battery, context.root, told=note)
     fault = failure(stages)

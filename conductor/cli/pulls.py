@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -15,6 +14,7 @@ from conductor.ports import Forge
 from schemas.errors import BadInput, NotSo
 from schemas.forge import PullRequest
 from schemas.text import one_line
+from worker.tools.files import standard_input
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,7 +39,7 @@ def read_body(body: str | None, body_file: str | None) -> str | None:
     if body_file is None:
         return body
     if body_file == "-":
-        return sys.stdin.buffer.read().decode("utf-8", "replace")
+        return standard_input().read().decode("utf-8", "replace")
     try:
         return Path(body_file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

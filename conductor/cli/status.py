@@ -27,7 +27,8 @@ def command(*, exit_code: bool, as_json: bool, jq: str | None, silent: bool) -> 
     """Show every pane: status, cycle, pull request, what is awaited.
 
     A pane that needs a person is listed below the table with the whole message. JSON has the objects
-    `conductor` (pid, host, since; null where none runs) and `panes` (docs/contracts.md, "Pane state").
+    `conductor` (pid, host, since; null where none runs), `panes` (docs/contracts.md, "Pane state") and
+    `forge_budget` (remaining, limit, reset_at; null where the forge has no rate limit).
 
     \b
     Example: taskmaestro status
@@ -39,15 +40,16 @@ def command(*, exit_code: bool, as_json: bool, jq: str | None, silent: bool) -> 
     layout = Layout(find_context().root)
     held = holder(layout.lock)
     states, unreadable = read_states(layout)
+    budget = read_budget(layout)
     answer(
-        {"conductor": held, "panes": states},
+        {"conductor": held, "panes": states, "forge_budget": budget},
         as_json=as_json,
         jq=jq,
         silent=silent or (_for_a_terminal() and not as_json and jq is None),
-        text=lambda: _plain(layout, states, held),
+        text=lambda: _plain(layout, states, held, budget),
     )
     if _for_a_terminal() and not (as_json or jq is not None or silent):
-        _draw(layout, states, held)
+        _draw(layout, states, held, budget)
     for fault in unreadable:
         note(f"taskmaestro: {fault}")
     if unreadable:
@@ -92,6 +94,17 @@ def read_state(path: Path) -> dict[str, Any]:
     return state
 
 
+def read_budget(layout: Layout) -> dict[str, Any] | None:
+    """What is left of the forge's rate limit; None where the forge has none or its window is over."""
+    try:
+        found = json.loads(layout.budget.read_bytes())
+        over = datetime.fromisoformat(found["reset_at"]) <= datetime.now(UTC)
+        told = {"remaining": int(found["remaining"]), "limit": int(found["limit"]), "reset_at": found["reset_at"]}
+    except (OSError, ValueError, KeyError, TypeError):  # written by the conductor alone, and written anew soon
+        return None
+    return None if over else told
+
+
 def rows_for(layout: Layout, states: Sequence[Mapping[str, Any]]) -> list[Row]:
     """The rows, with ages as of now."""
     now = datetime.now(UTC)
@@ -115,27 +128,41 @@ def _for_a_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _plain(layout: Layout, states: Sequence[Mapping[str, Any]], held: Mapping[str, Any] | None) -> str:
-    said = _who(held)
+def _plain(
+    layout: Layout,
+    states: Sequence[Mapping[str, Any]],
+    held: Mapping[str, Any] | None,
+    budget: Mapping[str, Any] | None,
+) -> str:
+    said = _who(held, budget)
     if not states:
         return f"{said}\nno panes yet: `taskmaestro up 3` makes some"
     return f"{said}\n{plain_table(rows_for(layout, states), UNLIMITED)}"
 
 
-def _who(held: Mapping[str, Any] | None) -> str:
+def _who(held: Mapping[str, Any] | None, budget: Mapping[str, Any] | None) -> str:
     if held is None:
         return "no conductor runs (`taskmaestro conduct` starts one)"
-    return f"conductor: pid {held.get('pid', '?')} on {one_line(str(held.get('host', '?')), 60)}"
+    said = f"conductor: pid {held.get('pid', '?')} on {one_line(str(held.get('host', '?')), 60)}"
+    if budget is None:
+        return said
+    until = datetime.fromisoformat(budget["reset_at"]).astimezone().strftime("%H:%M")
+    return f"{said}; forge: {budget['remaining']} of {budget['limit']} points left until {until}"
 
 
-def _draw(layout: Layout, states: Sequence[Mapping[str, Any]], held: Mapping[str, Any] | None) -> None:
+def _draw(
+    layout: Layout,
+    states: Sequence[Mapping[str, Any]],
+    held: Mapping[str, Any] | None,
+    budget: Mapping[str, Any] | None,
+) -> None:
     from rich.console import Console
     from rich.text import Text
 
     from conductor.dashboard.table import rich_table
 
     console = Console()
-    console.print(Text(_who(held), style="dim"))
+    console.print(Text(_who(held, budget), style="dim"))
     if states:
         console.print(rich_table(rows_for(layout, states), console.width))
     else:

@@ -23,10 +23,15 @@ TICKED = ("acceptance criteria", "definition of done")
 """Sections whose items are checkboxes."""
 
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<name>.+?)[ \t]*#*[ \t]*$")
+_UNDERLINE = re.compile(r"^ {0,3}(?:=+|-+)[ \t]*$")
+_PARAGRAPH = re.compile(r"^ {0,3}(?!(?:[-*+]|\d{1,9}[.)]|>|\|)(?:\s|$))\S")
 _FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_PREFORMATTED = re.compile(r"<(pre|code)\b[^>]*>.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
+_INDENTED = re.compile(r"^(?: {4}| {0,3}\t)[ \t]*\S")
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?P<text>.*)$")
 _REAL = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[[ xX]\][ \t]+\S")
+_EMPTY = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[[ xX]\][ \t]*$")
 _BOX = re.compile(r"(?<![\w\]!])\[(?: ?[xX]? ?)\](?![\w(\[:])")
 _CODE = re.compile(r"(?P<ticks>`+)(?P<text>[^`]|[^`].*?[^`])(?P=ticks)(?!`)")
 _CLOSES = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s+#(?P<issue>[1-9]\d{0,8})\b", re.IGNORECASE)
@@ -58,15 +63,21 @@ def lint(body: str) -> list[Flaw]:
 
 def closes(body: str) -> int | None:
     """The first issue that a forge closes with this pull request."""
-    found = (_CLOSES.search(_without_code(line.text)) for line in _spoken(body))
-    return next((int(one["issue"]) for one in found if one), None)
+    return next(iter(closed_by(body)), None)
+
+
+def closed_by(body: str) -> list[int]:
+    """All issues that a forge closes with this pull request, each once, in their order."""
+    lines = (_without_code(line.text) for line in _spoken(body))
+    return list(dict.fromkeys(int(found["issue"]) for line in lines for found in _CLOSES.finditer(line)))
 
 
 def _spoken(body: str) -> Iterator[_Line]:
     """The lines that are neither in a code block nor in a comment, with their numbers."""
-    text = body.replace("\r\n", "\n").replace("\r", "\n")
-    text = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
-    fence = ""
+    text = body.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    for silent in (_COMMENT, _PREFORMATTED):
+        text = silent.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    fence, after_blank, in_list = "", True, False
     for number, line in enumerate(text.split("\n"), 1):
         found = _FENCE.match(line)
         if fence:
@@ -74,8 +85,14 @@ def _spoken(body: str) -> Iterator[_Line]:
             fence = "" if closing else fence
         elif found is not None:
             fence = found["fence"]
-        else:
+        elif not (after_blank and not in_list and _INDENTED.match(line)):
             yield _Line(number, line)
+            if line.strip():
+                # What is indented below a list item belongs to it, until a line begins at the margin.
+                in_list = bool(_ITEM.match(line)) or (in_list and line[:1].isspace())
+                after_blank = bool(_HEADING.match(line))
+            else:
+                after_blank = True
 
 
 def _without_code(line: str) -> str:
@@ -91,6 +108,8 @@ def _boxes(lines: list[_Line]) -> Iterator[Flaw]:
             continue
         if plain.lstrip().startswith("|") or _row(plain):
             yield Flaw(number, "checkbox", "a checkbox in a table cell cannot be ticked: make it a list item")
+        elif _EMPTY.match(text):
+            yield Flaw(number, "checkbox", "this checkbox has no text: say after it what is to be done")
         elif not _REAL.match(text):
             yield Flaw(number, "checkbox", "this checkbox is not a list item: write `- [ ] text` or `- [x] text`")
 
@@ -104,27 +123,49 @@ def _row(text: str) -> bool:
 
 def _sections(lines: list[_Line]) -> Iterator[Flaw]:
     names = {alias: name for name, aliases in SECTIONS.items() for alias in aliases}
-    found: dict[str, tuple[int, list[_Line]]] = {}
-    into: list[_Line] | None = None
-    for line in lines:
-        heading = _HEADING.match(line.text)
-        if heading is None:
-            if into is not None and line.text.strip():
-                into.append(line)
-            continue
-        name = names.get(_MARKS.sub("", heading["name"]).strip().lower())
-        if name is None:
-            if into is not None:
-                into.append(line)
-        else:
-            into = found.setdefault(name, (line.number, []))[1]
+    found: dict[str, list[tuple[int, list[_Line]]]] = {}
+    into: list[_Line] = []
+    for line in _with_headings(lines):
+        name = names.get(_MARKS.sub("", line.heading).strip().lower()) if line.heading else None
+        if name is not None:
+            into = []
+            found.setdefault(name, []).append((line.number, into))
+        elif line.text.strip():
+            into.append(_Line(line.number, line.text))
     for name in SECTIONS:
         if name not in found:
             yield Flaw(1, "section", f"there is no section `{name}`: add a heading `## {name.capitalize()}`")
-        elif not found[name][1]:
-            yield Flaw(found[name][0], "section", f"the section `{name}` is empty")
-        elif name in TICKED:
-            yield from _ticked(name, *found[name])
+        for heading, inside in found.get(name, []):
+            if not inside:
+                yield Flaw(heading, "section", f"the section `{name}` is empty")
+            elif name in TICKED:
+                yield from _ticked(name, heading, inside)
+
+
+class _Block(NamedTuple):
+    """A line; ``heading`` is its text where it is one."""
+
+    number: int
+    text: str
+    heading: str = ""
+
+
+def _with_headings(lines: list[_Line]) -> Iterator[_Block]:
+    """The lines, each heading as one; a heading that is underlined takes its underline with it."""
+    following = iter([*lines[1:], _Line(0, "")])
+    underline = 0
+    for line in lines:
+        below = next(following)
+        if line.number == underline:
+            continue
+        marked = _HEADING.match(line.text)
+        if marked is not None:
+            yield _Block(line.number, line.text, marked["name"])
+        elif below.number == line.number + 1 and _UNDERLINE.match(below.text) and _PARAGRAPH.match(line.text):
+            underline = below.number
+            yield _Block(line.number, line.text, line.text.strip())
+        else:
+            yield _Block(line.number, line.text)
 
 
 def _ticked(name: str, heading: int, lines: list[_Line]) -> Iterator[Flaw]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from schemas.errors import BadInput
@@ -17,7 +16,6 @@ SELF_APPROVAL = "✅ Review complete - all comments addressed"
 """What an approval of one's own pull request says, as a comment (review protocol, Approval)."""
 FIRST_APPROVAL = "✅ Review complete - nothing to address"
 """The same where no review came before: there were no comments."""
-CLOSES = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s+#(\d{1,9})\b", re.IGNORECASE)
 
 
 class ReviewText(NamedTuple):
@@ -46,12 +44,6 @@ def with_marker(body: str, marker: str) -> str:
     if not text.strip():
         raise BadInput("the text is empty", "Say something, with --body or --body-file.")
     return checked_body(text)
-
-
-def closes_issue(body: str) -> int | None:
-    """The first issue that the body says it closes (``Closes #12``)."""
-    found = CLOSES.search(body)
-    return int(found[1]) or None if found else None
 
 
 def checked_title(title: str) -> str:

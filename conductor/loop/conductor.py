@@ -22,7 +22,7 @@ from conductor.loop.engine import Engine, Probe
 from conductor.loop.performer import Inspect, Performer
 from conductor.loop.polling import Poller
 from conductor.loop.review_pane import PaneReviewer
-from conductor.loop.snapshots import concerns, write_all, write_changed
+from conductor.loop.snapshots import concerns, write_all, write_budget, write_changed
 from conductor.loop.supervise import Supervisor, place_in
 from conductor.loop.watch_results import ResultWatch
 from conductor.ports import AgentKind, Forge, Notifier, Panes, Reviewer, Worktrees
@@ -40,6 +40,7 @@ from schemas.events import (
     ResultSeen,
     ReviewFinished,
 )
+from schemas.forge import ApiBudget
 from schemas.journal import JournalLine
 from schemas.pane import Role, Status
 
@@ -138,6 +139,7 @@ class Conductor:
             self.engine.observe,
             interval=config.ci.poll,
             remote_head=outside.worktrees.remote_head,
+            on_budget=self._publish_budget,
         )
         self.watch = ResultWatch(
             layout.home,
@@ -205,6 +207,12 @@ class Conductor:
             if line.line == "result" and isinstance(line.event, ReviewFinished):
                 self.reviewer.recorded(line.event.review.review_id)
         self.listeners.changed(lines, after)
+
+    def _publish_budget(self, budget: ApiBudget) -> None:
+        try:
+            write_budget(self.layout, budget)
+        except Fault as fault:  # only `status` misses it
+            self.listeners.said(str(fault))
 
     def _on_result(self, found: ResultSeen | ResultInvalid) -> None:
         pane = self.engine.fleet.panes.get(found.pane)

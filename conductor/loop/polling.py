@@ -9,12 +9,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from conductor.core.budget import pause_for, spent
 from conductor.core.state import Fleet
 from conductor.core.watches import CiWatch, PrWatch, ci_watches, pr_watches
-from conductor.ports import Forge
+from conductor.ports import Forge, Metered
 from schemas.errors import Fault, Unavailable
 from schemas.events import CiBudgetSpent, CiRead, Event, ForgeBack, ForgeFailed, HeadMoved, PrClosed, PrMerged
-from schemas.forge import Checks, CheckState, PullRequest
+from schemas.forge import ApiBudget, Checks, CheckState, PullRequest
 from schemas.text import one_line
 
 _BACKOFF = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
@@ -22,7 +23,8 @@ _NOISY_AFTER = 2
 
 
 class Poller:
-    """A thread that asks at ``interval`` seconds, at a gate's deadline, and whenever it is poked."""
+    """A thread that asks at ``interval`` seconds (more rarely where the forge's rate limit runs low), at a gate's
+    deadline, and whenever it is poked."""
 
     def __init__(
         self,
@@ -32,15 +34,19 @@ class Poller:
         *,
         interval: float,
         remote_head: Callable[[str], str | None] = lambda _branch: None,
+        on_budget: Callable[[ApiBudget], None] = lambda _budget: None,
     ) -> None:
         """``remote_head`` answers the head of a branch on the remote, None where it cannot be said: a forge's API may
-        serve the head before the last push for minutes."""
+        serve the head before the last push for minutes. ``on_budget`` is called after each round on a metered forge."""
         self._forge = forge
         self._remote_head = remote_head
         self._fleet = fleet
         self._observe = observe
         self._interval = interval
         self._poke = threading.Event()
+        self._on_budget = on_budget
+        self._budget: ApiBudget | None = None
+        self._points = 1
         self._stopped = False
         self._failures = 0
         self._noisy = True  # what an earlier conductor reported is settled by the first answer
@@ -83,7 +89,10 @@ class Poller:
             return None
         now = datetime.now(UTC)
         deadlines = [(watch.deadline - now).total_seconds() for watch in watches if watch.deadline is not None]
-        return max(0.05, min([self._interval, *[left for left in deadlines if left > 0]]))
+        interval = self._interval
+        if self._budget is not None:
+            interval = pause_for(self._budget, self._points, interval, now)
+        return max(0.05, min([interval, *[left for left in deadlines if left > 0]]))
 
     def ask(self) -> None:
         """One round of questions. A forge that cannot be reached is reported after the third try, and asked again."""
@@ -94,9 +103,8 @@ class Poller:
             self._failures = 0
             return
         try:
-            requests = {pull.number: pull for pull in self._forge.pull_requests(numbers)}
-            wanted = sorted({watch.pr_number for watch in gates if watch.pr_number in requests})
-            checks = self._forge.checks(wanted) if wanted else {}
+            answer = self._forge.poll(numbers, sorted({watch.pr_number for watch in gates}))
+            requests, checks = answer.requests, answer.checks
             heads = {number: pull.head for number, pull in requests.items() if self._is_news(pull, gates, pulls)}
         except Fault as fault:
             self._failed(fleet, fault)
@@ -105,10 +113,18 @@ class Poller:
             self._failed(fleet, Fault(f"{type(fault).__name__}: {one_line(str(fault), 400)}"))
             return
         self._back(fleet)
+        self._count()
         for pull in pulls:
             self._look_at_pull(pull, requests.get(pull.pr_number), heads)
         for gate in gates:
             self._look_at_gate(gate, checks.get(gate.pr_number), heads)
+
+    def _count(self) -> None:
+        """Note what the round left of the rate limit."""
+        budget = self._forge.budget() if isinstance(self._forge, Metered) else None
+        if budget is not None:
+            self._points, self._budget = spent(self._budget, budget), budget
+            self._on_budget(budget)
 
     def _is_news(self, pull: PullRequest, gates: Sequence[CiWatch], pulls: Sequence[PrWatch]) -> bool:
         """The request has another head than the one that is known, and the remote has it too."""

@@ -1,6 +1,7 @@
 """What the conductor publishes, derived from its memory, replaced whole, never read back by it.
 
-``state/panes/N.json`` is a pane, ``state/reviews/pr-N.json`` how far the review of a pull request has come.
+``state/panes/N.json`` is a pane, ``state/reviews/pr-N.json`` how far the review of a pull request has come,
+``state/forge-budget.json`` what is left of the forge's rate limit.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from conductor.core.cycle.passes import local_state
 from conductor.core.state import Fleet
 from conductor.core.watches import awaited
 from conductor.layout import Layout
+from schemas.forge import ApiBudget
 from schemas.journal import JournalLine
 from schemas.loops.local_state import LocalState, write_local_state
 from worker.tools.files import replace_file
@@ -52,6 +54,7 @@ def _write_reviews(layout: Layout, before: Fleet, after: Fleet) -> None:
 
 def write_all(layout: Layout, fleet: Fleet) -> None:
     """Write every file anew and remove those of unknown panes."""
+    layout.budget.unlink(missing_ok=True)
     write_changed(layout, Fleet(), fleet)
     for path in layout.panes.glob("*.json"):
         if not path.stem.isdigit() or int(path.stem) not in fleet.panes:
@@ -61,6 +64,11 @@ def write_all(layout: Layout, fleet: Fleet) -> None:
         digits = path.stem.removeprefix("pr-")
         if not digits.isdecimal() or int(digits) not in known:
             path.unlink(missing_ok=True)
+
+
+def write_budget(layout: Layout, budget: ApiBudget) -> None:
+    """Publish what the last question left. Raises ``Fault``."""
+    replace_file(layout.budget, budget.model_dump_json(indent=2) + "\n")
 
 
 def concerns(lines: Sequence[tuple[JournalLine, str]]) -> bool:

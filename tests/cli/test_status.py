@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from conductor.cli.main import main
 from conductor.dashboard.rows import MAX_CYCLES
 from conductor.lock import ConductorLock
+from conductor.loop.snapshots import write_budget
 from schemas.config import CyclePolicy
+from schemas.forge import ApiBudget
 from schemas.pane import PaneState
 from tests.cli.conftest import Taskmaestro
 from tests.support.stories import Run
@@ -34,6 +37,30 @@ def test_json_is_the_state_files_and_the_conductor(run: Run, capsys: Out) -> Non
 def test_without_a_conductor_it_is_null(run: Run, capsys: Out) -> None:
     assert main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["conductor"] is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"remaining": 1, "limit": 2, "reset_at": 5}'])
+def test_a_rate_limit_that_cannot_be_read_is_left_out(run: Run, capsys: Out, text: str) -> None:
+    run.layout.budget.write_text(text)
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["forge_budget"] is None
+
+
+def test_what_is_left_of_the_rate_limit_is_shown_until_its_window_is_over(run: Run, capsys: Out) -> None:
+    soon = datetime.now(UTC) + timedelta(minutes=30)
+    write_budget(run.layout, ApiBudget(remaining=4321, limit=5000, reset_at=soon))
+    assert main(["status", "--jq", ".forge_budget.remaining"]) == 0
+    assert capsys.readouterr().out == "4321\n"
+    lock = ConductorLock(run.layout.lock)
+    lock.acquire()
+    try:
+        assert main(["status"]) == 0
+    finally:
+        lock.release()
+    assert "forge: 4321 of 5000 points left until" in capsys.readouterr().out.splitlines()[0]
+    write_budget(run.layout, ApiBudget(remaining=0, limit=5000, reset_at=soon - timedelta(hours=1)))
+    assert main(["status", "--jq", ".forge_budget"]) == 0
+    assert capsys.readouterr().out == "null\n"
 
 
 def test_the_table_says_where_each_pane_is_and_who_is_wanted(run: Run, capsys: Out) -> None:
@@ -100,7 +127,7 @@ def test_without_panes_it_says_how_to_get_some(repository: object, capsys: Out) 
     assert main(["status"]) == 0
     assert "taskmaestro up 3" in capsys.readouterr().out
     assert main(["status", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"conductor": None, "panes": []}
+    assert json.loads(capsys.readouterr().out) == {"conductor": None, "panes": [], "forge_budget": None}
 
 
 def test_a_worker_sees_it_from_its_worktree(run: Run, taskmaestro: Taskmaestro) -> None:

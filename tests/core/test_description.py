@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.core.description import SECTIONS, closes, lint
+from conductor.core.description import SECTIONS, closed_by, closes, lint
 from tests.cli.loops.desk import BODY
 
 
@@ -101,3 +101,73 @@ def test_the_first_closed_issue_is_found() -> None:
 def test_every_text_is_linted_and_every_line_exists(body: str) -> None:
     lines = body.replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
     assert all(1 <= flaw.line <= lines for flaw in lint(body))
+
+
+# --- what says nothing, and what does ---
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nCloses #2\n```",
+        "<!-- Closes #2 -->",
+        "use `Closes #2`",
+        "text\n\n    Closes #2",
+        "## Scope\n    Closes #2",
+        "\tCloses #2",
+        "<pre>\nCloses #2\n</pre>",
+        "<code>Closes #2</code>",
+    ],
+)
+def test_an_issue_in_code_or_a_comment_is_not_closed(text: str) -> None:
+    assert closed_by(text) == []
+    assert (1, "issue") in messages(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "text\n    Closes #2",
+        "- item\n\n    Closes #2",
+        "1. item\n\n    more\n    Closes #2",
+        "   Closes #2",
+        "> Closes #2",
+    ],
+)
+def test_an_indented_line_of_a_paragraph_or_an_item_is_no_code(text: str) -> None:
+    assert closes(text) == 2
+
+
+def test_every_issue_is_closed_once_in_its_order() -> None:
+    assert closed_by("Closes #3, fixes #1.\nResolves #3 and `closes #9`") == [3, 1]
+
+
+def test_checkboxes_in_code_do_not_count() -> None:
+    for code in ("\n    - [x] tests pass", "<pre>\n- [x] tests pass\n</pre>"):
+        body = BODY.replace("- [x] tests pass", f"Text.\n{code}")
+        assert any("`definition of done` has no checkbox" in flaw.message for flaw in lint(body)), code
+
+
+def test_an_underlined_heading_begins_a_section() -> None:
+    assert lint(BODY.replace("## Scope", "Scope\n-----").replace("## Summary", "Summary\n=======")) == []
+
+
+def test_a_list_above_a_rule_is_no_heading() -> None:
+    body = BODY.replace("## Scope\n", "- Scope\n---\n")
+    assert any("no section `scope`" in flaw.message for flaw in lint(body))
+
+
+def test_a_section_that_stands_twice_must_not_be_empty_once() -> None:
+    body = f"{BODY}\n## Scope\n"
+    assert (len(body.splitlines()), "section") in messages(body)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_heading() -> None:
+    assert lint(f"\ufeff{BODY}") == []
+
+
+def test_a_checkbox_without_text_is_told_as_that() -> None:
+    body, line = with_line("- [ ]")
+    assert [(flaw.line, flaw.message) for flaw in lint(body)] == [
+        (line, "this checkbox has no text: say after it what is to be done")
+    ]

@@ -15,7 +15,7 @@ import pytest
 from tests.support.crash import Outcome, Runner, ended_at, ended_at_each, undisturbed
 
 CHUNKS = 16
-AT_ONCE = 3
+AT_ONCE = 2
 """Runs beside each other: much of a run is waiting for the agent's screen to be still."""
 
 

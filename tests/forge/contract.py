@@ -210,6 +210,16 @@ class ForgeContract:
         passed = settled(stage, number)
         assert (passed.head, passed.state) == (good, CheckState.PASSED)
 
+    def test_a_round_of_questions_is_the_same_as_each_by_itself(self, make_stage: MakeStage) -> None:
+        stage = make_stage(checks={"unit": PASS_UNLESS_TOLD})
+        first, second = stage.open("one").number, stage.open("two").number
+        settled(stage, first)
+        answer = stage.forge.poll([first, second, 9999], [first, 9999])
+        assert dict(answer.requests) == {pull.number: pull for pull in stage.forge.pull_requests([first, second])}
+        assert dict(answer.checks) == stage.forge.checks([first])
+        alone = stage.forge.poll([second], [])
+        assert (set(alone.requests), dict(alone.checks)) == ({second}, {})
+
     # --- comments and reviews ---
 
     def test_comments_and_reviews_are_listed_oldest_first(self, make_stage: MakeStage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -156,6 +157,48 @@ def test_a_damaged_file_is_said_to_be_so(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"damaged: .*forge\.sqlite3") as caught:
         LocalForge.create_or_open(root, LocalForgeConfig(), "x")
     assert "aside" in caught.value.hint
+
+
+@pytest.mark.parametrize("how", ["gone", "empty"])
+def test_a_lost_database_is_never_an_empty_one(tmp_path: Path, how: str) -> None:
+    root = make_repository(tmp_path / "managed")
+    LocalForge.create_or_open(root, LocalForgeConfig(), "x").close()
+    path = root / ".taskmaestro" / "forge" / "forge.sqlite3"
+    kept = path.read_bytes()
+    for name in ("forge.sqlite3", "forge.sqlite3-wal", "forge.sqlite3-shm"):
+        path.with_name(name).unlink(missing_ok=True)
+    if how == "empty":
+        path.touch()
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="lost") as caught:
+            LocalForge.create_or_open(root, LocalForgeConfig(), "x")
+    subprocess.run(shlex.split(caught.value.hint.rpartition(": ")[2]), check=True)
+    LocalForge.create_or_open(root, LocalForgeConfig(), "x").close()
+    path.write_bytes(kept)
+    LocalForge.create_or_open(root, LocalForgeConfig(), "x").close()
+
+
+def test_a_lost_repository_is_not_made_anew(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "managed")
+    LocalForge.create_or_open(root, LocalForgeConfig(), "x").close()
+    folder, aside = root / ".taskmaestro" / "forge", tmp_path / "aside"
+    folder.rename(aside)
+    with pytest.raises(Unavailable, match=r"lost: .*repo\.git is missing") as caught:
+        LocalForge.create_or_open(root, LocalForgeConfig(), "x")
+    assert "git remote remove origin" in caught.value.hint
+    assert not folder.exists()
+    aside.rename(folder)
+    LocalForge.create_or_open(root, LocalForgeConfig(), "x").close()
+
+
+def test_a_forge_whose_making_was_cut_off_is_made_to_its_end(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "managed")
+    LocalForge.create_or_open(root, LocalForgeConfig(), "x").close()
+    folder = root / ".taskmaestro" / "forge"
+    (folder / "repo.git" / "taskmaestro-database").unlink()
+    (folder / "forge.sqlite3").unlink()
+    assert LocalForge.create_or_open(root, LocalForgeConfig(), "x").pull_requests() == []
+    assert (folder / "repo.git" / "taskmaestro-database").exists()
 
 
 def test_a_file_damaged_inside_is_said_to_be_so(tmp_path: Path) -> None:

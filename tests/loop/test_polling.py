@@ -13,10 +13,11 @@ import pytest
 from conductor.core.state import Fleet
 from conductor.core.watches import ci_watches
 from conductor.loop.polling import Poller
+from conductor.ports import Polled
 from schemas.config import CyclePolicy
 from schemas.errors import NotSo, Unavailable
 from schemas.events import CiRead, Event, ForgeFailed
-from schemas.forge import Check, Checks, CheckState, PullRequest
+from schemas.forge import ApiBudget, Check, Checks, CheckState, PullRequest
 from tests.core.cycle_play import BASE, PR, START, A, B, Play
 from tests.support.waiting import wait_until
 
@@ -58,6 +59,10 @@ class ForgeDouble:
             )
             for number in numbers or []
         ]
+
+    def poll(self, numbers: Sequence[int], checks_of: Sequence[int]) -> Polled:
+        requests = {pull.number: pull for pull in self.pull_requests(numbers)}
+        return Polled(requests, self.checks([number for number in checks_of if number in requests]))
 
     def checks(self, numbers: Sequence[int]) -> dict[int, Checks]:
         failed = (Check(name="unit", state=CheckState.FAILED),) if self.checks_state is CheckState.FAILED else ()
@@ -358,4 +363,44 @@ def test_the_deadline_is_the_gates_own(asking: Asking) -> None:
     assert watch.deadline is not None
     left = (watch.deadline - datetime.now(UTC)).total_seconds()
     assert timedelta(minutes=25).total_seconds() < left < timedelta(minutes=31).total_seconds()
+    assert asking.poller._pause() == 60.0
+
+
+# --- what is left of the forge's rate limit ---
+
+
+class MeteredDouble(ForgeDouble):
+    def __init__(self, left: ApiBudget) -> None:
+        super().__init__()
+        self.left = left
+
+    def budget(self) -> ApiBudget:
+        return self.left
+
+
+def test_what_a_round_left_is_told_and_the_next_one_waits_for_it() -> None:
+    asking = Asking(play_now().to_gate(), interval=1.0)
+    reset = datetime.now(UTC) + timedelta(seconds=1000)
+    asking.forge = MeteredDouble(ApiBudget(remaining=600, limit=5000, reset_at=reset))
+    told: list[ApiBudget] = []
+    poller = Poller(
+        asking.forge,  # type: ignore[arg-type]
+        lambda: asking.play.memory.fleet,
+        asking.observe,
+        interval=1.0,
+        on_budget=told.append,
+    )
+    poller.ask()
+    assert told == [asking.forge.left]
+    pause = poller._pause()
+    assert pause is not None
+    assert 9.0 < pause <= 10.0
+    asking.forge.left = ApiBudget(remaining=500, limit=5000, reset_at=reset)
+    poller.ask()
+    pause = poller._pause()
+    assert pause is not None
+    assert pause > 900.0
+
+
+def test_a_forge_without_a_limit_is_asked_at_the_interval(asking: Asking) -> None:
     assert asking.poller._pause() == 60.0

@@ -10,7 +10,9 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 from pathlib import Path
+from typing import BinaryIO
 
 from schemas.errors import BadInput, Fault, Unavailable
 
@@ -38,6 +40,13 @@ class MissingFile(BadInput):
 
 class NotRegular(BadInput):
     """Something else than a regular file bears the name."""
+
+
+def standard_input() -> BinaryIO:
+    """The bytes of standard input. Raises ``BadInput`` where the caller closed it: that is not an empty text."""
+    if sys.stdin is None:
+        raise BadInput("standard input is closed, so nothing can be read from it", "Name a file, or pipe something in.")
+    return sys.stdin.buffer
 
 
 def replace_file(path: Path | str, data: bytes | str, *, mode: int | None = None) -> None:

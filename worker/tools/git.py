@@ -185,6 +185,12 @@ def is_dirty(cwd: Path | str, *, untracked: bool = True) -> bool:
     return bool(git(["status", "--porcelain", "-z", f"--untracked-files={mode}"], cwd).data)
 
 
+def changed_files(cwd: Path | str) -> list[str]:
+    """What is staged, changed, or new and not ignored; a folder of new files is one entry."""
+    entries = git(["status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal"], cwd)
+    return [name[3:] for name in _names(entries)]
+
+
 def changed_between(cwd: Path | str, base: str, tip: str) -> list[str]:
     """Paths that ``tip`` adds or changes since it left ``base`` (both SHAs)."""
     return _names(git(["diff", "--name-only", "--no-renames", "--diff-filter=d", "-z", f"{base}...{tip}"], cwd))

@@ -82,6 +82,6 @@ def read_local(name: str, number: int) -> LocalState:
 
 def say(value: dict[str, Any], *, jq: str | None, silent: bool) -> None:
     """The one answer, as JSON."""
-    shown = to_json(value) if jq is None else "\n".join(filtered(value, jq))
-    if not silent:
-        click.echo(clean(shown))
+    shown = [to_json(value)] if jq is None else filtered(value, jq)
+    if not silent and shown:
+        click.echo(clean("\n".join(shown)))

@@ -21,6 +21,7 @@ import click
 from conductor.cli.output import filtered, read_options, tell_fault, to_json
 from schemas.errors import BadInput, Fault
 from schemas.text import clean
+from worker.tools.files import standard_input
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,7 +73,7 @@ def parse(raw: bytes, what: str) -> Any:
 def opened(name: str) -> Iterator[BufferedReader | Any]:
     """The file of this name, ``-`` for standard input. Raises ``BadInput`` where it cannot be read."""
     if name == "-":
-        yield sys.stdin.buffer
+        yield standard_input()
         return
     try:
         with Path(name).open("rb") as file:
@@ -216,7 +217,7 @@ def answer_each(source: str, detect: Detect, *, jq: str | None, silent: bool) ->
 
 def _say(answer: dict[str, Any], *, jq: str | None, silent: bool) -> None:
     """One answer, at once: who feeds lines through a pipe may wait for it. A bad line is told past the filter."""
-    shown = to_json(answer) if jq is None else clean("\n".join(filtered(answer, jq)))
-    if not silent:
-        sys.stdout.write(f"{shown}\n")
+    shown = [to_json(answer)] if jq is None else filtered(answer, jq)
+    if not silent and shown:
+        sys.stdout.write(f"{clean(chr(10).join(shown))}\n")
         sys.stdout.flush()

@@ -12,6 +12,7 @@ from conductor.forge.github.checks import Run, newest, overall, read_run
 from conductor.forge.github.history import heads_of
 from conductor.forge.github.logs import Logs
 from conductor.forge.github.reviews import ReviewsOnGithub
+from conductor.ports import Polled
 from schemas.errors import NotSo
 from schemas.forge import Check, Checks, CheckState, PullRequest, Push
 from schemas.text import one_line
@@ -36,6 +37,20 @@ class ChecksOnGithub(ReviewsOnGithub):
         return {
             pull.number: self._checks_now(node, pull) for node, pull in zip(nodes, self._to_pulls(nodes), strict=True)
         }
+
+    def poll(self, numbers: Sequence[int], checks_of: Sequence[int]) -> Polled:
+        """One query for all, whose nodes carry the checks where any are asked for."""
+        wanted = set(checks_of) & set(numbers)
+        if not wanted:
+            return Polled({pull.number: pull for pull in self.pull_requests(numbers)}, {})
+        nodes = self._nodes(numbers, queries.checks, "the pull requests and checks")
+        pulls = self._to_pulls(nodes)
+        answers = {
+            pull.number: self._checks_now(node, pull)
+            for node, pull in zip(nodes, pulls, strict=True)
+            if pull.number in wanted
+        }
+        return Polled({pull.number: pull for pull in pulls}, answers)
 
     def _checks_now(self, node: Node, pull: PullRequest) -> Checks:
         commits = node["commits"]["nodes"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from conductor.core.description import closes
 from conductor.forge.github.api import at
 from conductor.forge.github.redact import redacted
-from conductor.forge.texts import closes_issue
 from schemas.forge import PullRequest
 
 GHOST = "ghost"
@@ -65,7 +65,7 @@ def to_pull(node: Mapping[str, Any], refs: Mapping[str, str], pushed_to: str, *,
         base_branch=node["baseRefName"],
         base=base,
         url=node["url"] or "",
-        issue=closes_issue(node["body"] or ""),
+        issue=closes(node["body"] or ""),
         created_at=node["createdAt"],
         updated_at=node["updatedAt"],
     )

@@ -7,19 +7,20 @@ heads have a runner; nothing runs between calls but those runners.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from conductor.forge.local import posts, pulls, repository, reviews, runs
-from conductor.forge.local.layout import Layout, write_needed
+from conductor.forge.local.layout import Layout, replace_text, write_needed
 from conductor.forge.local.plumbing import commit_tree, commits_between, diff, git, merged_tree, update_ref
 from conductor.forge.local.refs import Refs
 from conductor.forge.local.store import Store, now
 from conductor.forge.texts import checked_body, checked_title
-from conductor.ports import HeadMovedError
+from conductor.ports import HeadMovedError, Polled
 from schemas.config import Config, LocalForgeConfig
-from schemas.errors import BadInput, NotSo
+from schemas.errors import BadInput, NotSo, Unavailable
 from schemas.forge import Check, Checks, CheckState, Comment, Issue, Posted, PullRequest
 from schemas.review import Verdict
 from schemas.text import clean, one_line
@@ -39,6 +40,20 @@ def open_local(config: Config, root: Path) -> LocalForge:
     )
 
 
+def _open_store(layout: Layout) -> Store:
+    """The database; made where there was none yet. One that is lost is never read as "no pull requests"."""
+    made = layout.made.exists()
+    if made and not (layout.database.exists() and layout.database.stat().st_size):
+        raise Unavailable(
+            f"the local forge's pull requests are lost: {layout.database} is missing or empty",
+            f"Restore a copy of it. To start with none (all commits stay): rm {shlex.quote(str(layout.made))}",
+        )
+    store = Store(layout.database)
+    if not made:
+        replace_text(layout.made, "")
+    return store
+
+
 class LocalForge(reviews.ReviewsOfLocal):
     """A forge in a folder. Safe to use from many processes, and from many threads of one."""
 
@@ -53,7 +68,7 @@ class LocalForge(reviews.ReviewsOfLocal):
         """The remote of the managed repository that is this forge."""
         self._plan = runs.Plan(config.checks, config.check_timeout, config.check_env)
         self._refs = Refs(layout.repo)
-        self._store = Store(layout.database)
+        self._store = _open_store(layout)
         self._observer = pulls.Observer(layout, self._store, self._refs, self._plan)
 
     @classmethod
@@ -255,6 +270,11 @@ class LocalForge(reviews.ReviewsOfLocal):
         with self._store.read() as connection:
             found = runs.latest(connection, [one.head for one in seen], self._plan)
         return {one.row["number"]: self._checks_of(one, found.get(one.head, [])) for one in seen}
+
+    def poll(self, numbers: Sequence[int], checks_of: Sequence[int]) -> Polled:
+        requests = {pull.number: pull for pull in self.pull_requests(numbers)}
+        wanted = sorted(set(checks_of) & set(requests))
+        return Polled(requests, self.checks(wanted) if wanted else {})
 
     def checks_of(self, number: int, head: str) -> Checks:
         one = self._one(number)

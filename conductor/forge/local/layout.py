@@ -28,6 +28,11 @@ class Layout:
         return self.folder / "forge.sqlite3"
 
     @property
+    def made(self) -> Path:
+        """There once the database was made: where that is missing later it was lost, and is not made anew."""
+        return self.repo / "taskmaestro-database"
+
+    @property
     def events(self) -> Path:
         """Watched by the conductor: a file is renamed into it whenever heads, checks or posts change."""
         return self.folder / "events"

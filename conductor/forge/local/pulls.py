@@ -15,6 +15,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from conductor.core.description import closed_by, closes
 from conductor.forge.local import runs
 from conductor.forge.local.layout import Layout, replace_text
 from conductor.forge.local.plumbing import (
@@ -27,7 +28,6 @@ from conductor.forge.local.plumbing import (
 )
 from conductor.forge.local.refs import Refs
 from conductor.forge.local.store import Store, now
-from conductor.forge.texts import CLOSES, closes_issue
 from schemas.errors import NotSo
 from schemas.forge import Issue, PullRequest
 
@@ -52,7 +52,7 @@ class Observed:
 def close_its_issues(connection: sqlite3.Connection, refs: Refs, row: sqlite3.Row) -> None:
     """Close what a merged pull request says it closes; only the default branch counts, as on GitHub."""
     if row["base_branch"] == refs.head_branch():
-        close_issues(connection, [int(number) for number in CLOSES.findall(row["body"])])
+        close_issues(connection, closed_by(row["body"]))
 
 
 def close_issues(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
@@ -76,7 +76,7 @@ def to_pull(observed: Observed) -> PullRequest:
         head=observed.head,
         base_branch=row["base_branch"],
         base=observed.base,
-        issue=closes_issue(row["body"]),
+        issue=closes(row["body"]),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )

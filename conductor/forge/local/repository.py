@@ -69,6 +69,11 @@ def ensure(root: Path, layout: Layout, *, remote: str, default_branch: str | Non
     name = _existing_remote(root, layout, remote)
     if name is not None and (layout.repo / "HEAD").is_file() and layout.events.is_dir() and _hook_current(layout):
         return name
+    if name is not None and not (layout.repo / "HEAD").is_file():
+        raise Unavailable(
+            f"the local forge's repository is lost: {layout.repo} is missing, and the remote {name} names it",
+            f"Restore a copy of {layout.folder}. To start anew: git remote remove {name}, then taskmaestro init",
+        )
     try:
         for folder in (layout.folder, layout.events, layout.logs):
             folder.mkdir(parents=True, exist_ok=True)

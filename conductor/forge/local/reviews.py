@@ -273,9 +273,11 @@ class ReviewsOfLocal(ABC):
 
 
 def _named(login: str) -> str:
-    found = one_line(login, 100).lower()
+    found = login.strip().lower()
     if not found:
         raise BadInput("the reviewer has no login", "Name somebody with --reviewer.")
+    if len(found) > 100 or any(sign.isspace() or not sign.isprintable() for sign in found):
+        raise BadInput(f"{one_line(login, 100)!r} is no login: it has blanks or is too long", "Name one login each.")
     return found
 
 

@@ -120,7 +120,8 @@ class Store:
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return Unavailable(
                 f"the local forge's file is damaged: {self.path} ({said})",
-                "Move it, -wal and -shm too, aside to start anew, or restore a copy. It holds no commits.",
+                "Restore a copy; or move it, -wal and -shm too, aside, and the next command says how to start anew. "
+                "It holds no commits.",
             )
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             return Unavailable(

@@ -95,6 +95,22 @@ def test_a_filter_picks_and_silence_prints_nothing(loop: Loop, verb: str) -> Non
     assert (told.code, told.out, told.err) == (0, "", "")
 
 
+def test_a_filter_that_picks_nothing_prints_nothing(loop: Loop) -> None:
+    raw = json.dumps(SNAPSHOT)
+    assert loop("reviewer", "--jq", "empty", "--input", "-", stdin=raw).out == ""
+    two = f"{raw}\n{json.dumps({**SNAPSHOT, 'reviewRequested': False})}\n"
+    picked = loop("reviewer", "--jq", 'select(.state != "review_requested") | .ok', "--input", "-", stdin=two)
+    assert picked.out == "true\n"
+
+
+@pytest.mark.parametrize("verb", CASES)
+def test_a_closed_standard_input_is_told_as_that(verb: str) -> None:
+    argv = ["sh", "-c", 'exec "$@" <&-', "sh", *command("loop", verb, "--input", "-")]
+    done = subprocess.run(argv, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "standard input is closed" in done.stderr
+
+
 @pytest.mark.parametrize("verb", CASES)
 def test_what_is_not_an_object_is_bad_input(loop: Loop, verb: str) -> None:
     told = loop(verb, "--input", "-", stdin="[1, 2]")

@@ -18,6 +18,7 @@ def test_a_review_is_asked_for_and_withdrawn(live: LiveDesk) -> None:  # noqa: F
     gone = live.ok("pr", "request", str(number), "--reviewer", "lisa", "--withdraw", "--json")
     assert (gone["changed"], gone["requested"]) == (["lisa"], ["mona"])
     assert live.call("pr", "request", str(number), "--reviewer", "worker-1").code == 1
+    assert live.call("pr", "request", str(number), "--reviewer", "a b\nc").code == 2
 
 
 def test_a_description_is_linted_from_a_file_and_from_the_forge(live: LiveDesk) -> None:  # noqa: F811
@@ -79,8 +80,12 @@ def test_what_is_not_exactly_the_head_is_not_verified(live: LiveDesk) -> None:  
     live.configure(DRAFTS)
     number, _ = live.open()
     (live.root / "weeks.py").write_text("changed\n", encoding="utf-8")
-    assert live.call("pr", "verify", str(number)).code == 1
+    (live.root / "notes.md").write_text("new\n", encoding="utf-8")
+    told = live.call("pr", "verify", str(number))
+    assert told.code == 1
+    assert "weeks.py, notes.md changed or new" in told.err
     git(live.root, "checkout", "--quiet", "--", "weeks.py")
+    (live.root / "notes.md").unlink()
     live.configure(DRAFTS.replace('"true"', '"false"'))
     told = live.call("pr", "verify", str(number))
     assert told.code == 1
@@ -111,3 +116,30 @@ def test_what_is_pending_is_submitted_by_its_author_once(live: LiveDesk) -> None
     assert live.ok("pr", "submit", str(number), "--json")["verdict"] == "approve"
     assert live.call("pr", "submit", str(number)).code == 1
     assert live.call(*stage).code == 1, "this very review was submitted"
+
+
+def test_verdicts_that_contradict_each_other_are_not_submitted(live: LiveDesk) -> None:  # noqa: F811
+    number, head = live.open()
+    live.acts("mona")
+    state = str(live.root.parent / "draft.json")
+    blocking = {"path": "weeks.py", "line": 1, "message": "wrong", "severity": "critical"}
+    review = live.merged(head, blocking)
+    live.ok("loop", "stage", "--pr", str(number), "--review-file", review, "--local-state-output", state)
+    told = live.call("pr", "submit", str(number), "--request-changes", "--approve")
+    assert (told.code, "contradict" in told.err) == (2, True)
+    told = live.call("pr", "submit", str(number), "--approve")
+    assert (told.code, "was staged to ask for changes" in told.err) == (2, True)
+    assert live.ok("pr", "submit", str(number), "--json")["verdict"] == "changes_requested"
+
+
+def test_a_merge_closes_only_what_the_text_says_outside_code(live: LiveDesk) -> None:  # noqa: F811
+    for title in ("One", "Two"):
+        live.ok("issue", "create", "--title", title, "--body", "Do it", "--json")
+    number, _ = live.open(body="Closes #2\n\n```\nCloses #1\n```\n<!-- Closes #1 -->\n")
+    assert live.ok("pr", "view", str(number), "--json")["issue"] == 2
+    git(live.root, "checkout", "--quiet", "main")
+    git(live.root, "merge", "--quiet", "--no-ff", "--no-edit", "feature")
+    git(live.root, "push", "--quiet", "origin", "main")
+    assert live.ok("pr", "view", str(number), "--json")["state"] == "merged"
+    states = [live.ok("issue", "view", name, "--json")["state"] for name in ("1", "2")]
+    assert states == ["open", "closed"]
