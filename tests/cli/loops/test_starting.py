@@ -119,6 +119,9 @@ def test_one_wait_takes_no_more_than_half_an_hour_unless_a_person_allows_it(live
         assert live.call("loop", verb, "--pr", "77", "--budget", "1800").code == 1, "no such pull request"
     live.configure("[loops]\nbudget = 3600\n")
     assert live.call("loop", "watch", "--pr", "77", "--budget", "3600").code == 1
+    for endless in ("inf", "nan"):
+        live.configure(f"[loops]\nbudget = {endless}\n")
+        assert live.call("loop", "watch", "--pr", "77").code == 2
 
 
 def test_an_abbreviated_head_is_the_head_that_it_names(live: LiveDesk) -> None:
