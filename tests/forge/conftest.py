@@ -59,8 +59,15 @@ def make_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make
         root = make_repository(tmp_path / name, commits=2)
         config = LocalForgeConfig(checks=checks or {}, check_timeout=timeout, check_env=check_env)
         forge = LocalForge.create_or_open(root, config, login)
-        forges.append((forge, root / ".taskmaestro" / "forge"))
-        return Stage(root, forge, forge.remote_name)
+        folder = root / ".taskmaestro" / "forge"
+        forges.append((forge, folder))
+
+        def acting(other: str) -> LocalForge:
+            opened = LocalForge.create_or_open(root, config, other)
+            forges.append((opened, folder))
+            return opened
+
+        return Stage(root, forge, forge.remote_name, acting=acting)
 
     yield make
     for forge, folder in forges:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -13,11 +14,30 @@ from tests.support.repos import commit_file, git
 class Stage:
     """A managed repository and its forge under one acting login; ``remote`` is what workers push to."""
 
-    def __init__(self, root: Path, forge: Forge, remote: str, *, check_reads: str = "verdict.txt") -> None:
+    def __init__(
+        self,
+        root: Path,
+        forge: Forge,
+        remote: str,
+        *,
+        acting: Callable[[str], Forge],
+        check_reads: str = "verdict.txt",
+    ) -> None:
+        """``acting`` opens the same forge under another login."""
         self.root = root
         self.forge = forge
         self.remote = remote
         self.check_reads = check_reads
+        self._open = acting
+        self._others: dict[str, Forge] = {}
+
+    def acting(self, login: str) -> Forge:
+        """The same forge under this login: on most forges that is whoever holds the token."""
+        if login == self.forge.login():
+            return self.forge
+        if login not in self._others:
+            self._others[login] = self._open(login)
+        return self._others[login]
 
     def push(self, branch: str, name: str = "work.txt", text: str = "work\n", *, start: str = "main") -> str:
         """Put a commit that writes ``name`` on ``branch`` (made from ``start`` where new) and push; answers
