@@ -9,11 +9,13 @@ import fcntl
 import json
 import os
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from schemas.errors import Unavailable
+from worker.tools.files import NotRegular, make_folder, refuse_irregular
 
 READERS_GO = 5.0
 """Seconds for which taking the lock is tried while only readers have it, who ask who holds it."""
@@ -34,13 +36,8 @@ class OneOwner:
 
     def acquire(self) -> None:
         """Take the lock or raise ``Unavailable`` that names the holder."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as fault:
-            raise Unavailable(
-                f"{self.path} cannot be opened: {fault.strerror}", "It must be a plain file of yours, or not be there."
-            ) from None
+        make_folder(self.path.parent)
+        fd = _open(self.path, os.O_RDWR | os.O_CREAT)
         if not _taken(fd):
             os.close(fd)
             held = holder(self.path) or {}
@@ -67,6 +64,28 @@ class ConductorLock(OneOwner):
     hint = "`taskmaestro attach` shows it; `taskmaestro stop` ends it."
 
 
+def _open(path: Path, how: int) -> int:
+    """A handle of the lock file. Whatever else bears its name is neither followed nor waited for."""
+    try:
+        with suppress(FileNotFoundError):
+            refuse_irregular(path, path.lstat())  # a device may act on being opened, so look first
+        fd = os.open(path, how | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        try:
+            refuse_irregular(path, os.fstat(fd))
+        except BaseException:
+            os.close(fd)
+            raise
+    except FileNotFoundError:
+        raise
+    except NotRegular as fault:
+        raise Unavailable(fault.what, "Move it away: the lock must be a plain file, or not be there.") from None
+    except OSError as fault:
+        raise Unavailable(
+            f"{path} cannot be opened: {fault.strerror}", "It must be a plain file of yours, or not be there."
+        ) from None
+    return fd
+
+
 def _taken(fd: int) -> bool:
     """Whether the lock could be had. Readers share it for an instant and are waited for; a conductor is not."""
     give_up = time.monotonic() + READERS_GO
@@ -89,11 +108,9 @@ def _flock(fd: int, how: int) -> bool:
 def holder(path: Path) -> dict[str, Any] | None:
     """Who holds the lock now: ``pid``, ``host``, ``since``; None where nobody does. Needs to read the file only."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = _open(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
-    except OSError as fault:
-        raise Unavailable(f"{path}: {fault.strerror}", "Make the file readable for this user.") from None
     try:
         return None if _flock(fd, fcntl.LOCK_SH) else _facts(os.pread(fd, 4096, 0))
     finally:

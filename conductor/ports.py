@@ -131,6 +131,14 @@ class Metered(Protocol):
 
 
 @runtime_checkable
+class LinksIssues(Protocol):
+    """A forge that tells the pull requests of an issue when they are over, too."""
+
+    def pull_requests_closing(self, issue: int) -> list[PullRequest]:
+        """Those whose text closes the issue, in any state, oldest first."""
+
+
+@runtime_checkable
 class LoopFacts(Protocol):
     """What the review loops ask of a forge besides ``Forge``. Every list has all pages or is ``Unavailable``: what
     could not be read is never nothing.
@@ -160,7 +168,11 @@ class LoopFacts(Protocol):
 
 @runtime_checkable
 class DraftReviews(Protocol):
-    """Reviews that are staged first and submitted later. A login has at most one pending review of a pull request."""
+    """Reviews that are staged first and submitted later.
+
+    A login has at most one pending review of a pull request; each login may have one, of the same marker too. All
+    calls look at the acting login's own reviews alone.
+    """
 
     def pending_review(self, number: int) -> PendingReview | None:
         """The acting login's own."""
@@ -168,7 +180,8 @@ class DraftReviews(Protocol):
     def stage_review(
         self, number: int, *, commit: str, body: str, marker: str, comments: Sequence[DraftComment] = ()
     ) -> PendingReview:
-        """Stage a review of ``commit``; submits nothing. Where one with ``marker`` stands, answer that one.
+        """Stage a review of ``commit``; submits nothing. Where one of the login with ``marker`` stands, pending or
+        submitted, answer that one; somebody else's with the same marker is another one.
 
         ``NotSo`` where another one of the login is pending; ``BadInput`` for a comment on a line that the diff of the
         commit does not show.

@@ -135,8 +135,10 @@ class LoopsConfig(Frozen):
         default=("copilot", "copilot-pull-request-reviewer", "copilot-pull-request-reviewer[bot]"),
         description="logins whose reviews are the follow-up loop's external ones",
     )
-    poll: float = Field(default=60.0, gt=0, description="seconds between two looks, where the forge does not tell")
-    budget: float = Field(default=1800.0, gt=0, description="seconds that one wait may take")
+    poll: float = Field(
+        default=60.0, gt=0, allow_inf_nan=False, description="seconds between two looks, where the forge does not tell"
+    )
+    budget: float = Field(default=1800.0, gt=0, allow_inf_nan=False, description="seconds that one wait may take")
 
 
 class AgentConfig(Frozen):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,27 @@ def test_a_lock_with_anything_in_it_is_held_by_somebody_unknown(path: Path) -> N
     path.write_bytes(b"\xff[1")
     assert holder(path) == {}
     lock.release()
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _link(path: Path) -> None:
+    path.with_name("target").touch()
+    path.symlink_to("target")
+
+
+@pytest.mark.parametrize(("make", "kind"), [(_pipe, "FIFO"), (_folder, "folder"), (_link, "symbolic link")])
+def test_what_is_no_plain_file_is_neither_waited_for_nor_followed(
+    path: Path, make: Callable[[Path], None], kind: str
+) -> None:
+    path.parent.mkdir()
+    make(path)
+    for ask in (ConductorLock(path).acquire, lambda: holder(path)):
+        with pytest.raises(Unavailable, match=kind):
+            ask()

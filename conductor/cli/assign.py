@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import click
 
 from conductor.cli.context import Context, find_context
 from conductor.cli.decide import told
+from conductor.cli.files import read_text
 from conductor.cli.named import issue_named
 from conductor.cli.output import read_options
 from conductor.cli.requests import pane_known
@@ -18,7 +18,6 @@ from conductor.layout import Layout
 from schemas.errors import BadInput
 from schemas.events import TaskGiven
 from schemas.text import clean, one_line
-from worker.tools.files import standard_input
 
 MAX_BODY = 200_000
 """Characters of a task's text: TASK.md is read by an agent, not by a search engine."""
@@ -102,11 +101,4 @@ def _from_issue(context: Context, number: int) -> tuple[str, str]:
 def _body(body_file: str | None) -> str:
     if body_file is None:
         return ""
-    if body_file == "-":
-        return standard_input().read().decode("utf-8", "replace")
-    try:
-        return Path(body_file).read_text(encoding="utf-8", errors="replace")
-    except OSError as fault:
-        raise BadInput(
-            f"{body_file} cannot be read: {fault.strerror}", "Name a readable file, or - for stdin."
-        ) from None
+    return read_text(body_file, what="--body-file", strict=False)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import click
 
 from conductor.cli.context import Context, find_context
+from conductor.cli.files import read_text
 from conductor.forge import KnowsDefaultBranch, open_forge
 from conductor.ports import Forge
 from schemas.errors import BadInput, NotSo
 from schemas.forge import PullRequest
 from schemas.text import one_line
-from worker.tools.files import standard_input
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,13 +37,7 @@ def read_body(body: str | None, body_file: str | None) -> str | None:
         raise BadInput("--body and --body-file exclude each other", "Give one of them.")
     if body_file is None:
         return body
-    if body_file == "-":
-        return standard_input().read().decode("utf-8", "replace")
-    try:
-        return Path(body_file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise BadInput(f"--body-file {body_file} cannot be read: {reason}", "Name a text file.") from error
+    return read_text(body_file, what="--body-file")
 
 
 def open_here() -> tuple[Context, Forge]:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import click
 
+from conductor.cli.numbers import FiniteRange
 from worker.report import (
     Extras,
     find_place,
@@ -43,7 +44,7 @@ def _of_this_branch() -> int | None:
 
 def _extras(verb: Any) -> Any:
     verb = click.option("--json", "as_json", is_flag=True, help="Print the written result as JSON.")(verb)
-    verb = click.option("--cost", type=click.FloatRange(min=0), help="What the work cost, in US dollars.")(verb)
+    verb = click.option("--cost", type=FiniteRange(min=0), help="What the work cost, in US dollars.")(verb)
     return click.option("--summary", help="One paragraph for people.")(verb)
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from conductor.cli.numbers import FiniteRange
 from worker.report import Extras
 from worker.ship import Wishes
 from worker.ship import ship as ship_it
+from worker.tools.files import refuse_irregular
 
 
 @click.command(name="ship")
@@ -22,7 +24,7 @@ from worker.ship import ship as ship_it
     help="File with the pull request's text.",
 )
 @click.option("--summary", help="One paragraph for people, for the report.")
-@click.option("--cost", type=click.FloatRange(min=0), help="What the work cost, in US dollars.")
+@click.option("--cost", type=FiniteRange(min=0), help="What the work cost, in US dollars.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 def command(
     amend: bool,
@@ -45,6 +47,8 @@ def command(
     taskmaestro ship --title "Parse dates" --body-file body.md
     taskmaestro ship --amend
     """
+    if body_file is not None:
+        refuse_irregular(body_file, body_file.stat())
     wishes = Wishes(amend, message, title, body_file, Extras(summary, cost))
     done = ship_it(Path.cwd(), wishes, told=lambda line: click.echo(line, err=True))
     if as_json:

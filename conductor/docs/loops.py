@@ -73,8 +73,13 @@ A snapshot that is not an object is an error. Everything else is read: a field t
 type falls back to its default, fields that are not known are left out. Only `true` is true. Numbers must be numbers;
 they are floored. Texts are trimmed, and empty ones are null. Reading the normal form again changes nothing.
 
-Plans, run results and merged reviews are stricter in one way: the lists that hold runs and findings must be there. An
-approval must not come from something that could not be read.
+Plans, run results and merged reviews are stricter: an approval must not come from something that could not be read.
+The lists that hold runs and findings must be there, except the findings of a run that failed; no `runId` comes twice.
+A merged review must have its `verdict`, `totalFindings` and `runsMerged`, and must fit together: `loop draft` and
+`loop stage` hold the verdict against the findings by the rules of `loop merge`, and refuse it with exit code 2
+otherwise. `loop stage` also refuses an approval that no run came to.
+
+A target's `repo` is `owner/name` of letters, digits, `.`, `_` and `-`; everything else is a malformed target.
 """
 
 _LIVE = """\
@@ -93,7 +98,8 @@ the local state is believed. An author's own comments are no review.
 
 **Local state** is what a pass writes down of itself (schema `local-state`): `--local-state FILE`, else
 `state/reviews/pr-N.json`, which the conductor derives from its journal at each step of its own review. The latter is
-left aside where another reviewer is asked about. A file that names another `headSha` than the head says nothing: that
+left aside where another reviewer is asked about. One whose `passStartedAt` is more than five minutes ahead of the clock
+is refused. A file that names another `headSha` than the head says nothing: that
 pass is over. While a pass of this head is known, reviews of older heads, and those from before it began, count as
 earlier passes.
 
@@ -110,12 +116,25 @@ where SHA is that head and the head before was green.
 
 **Watching**: between two looks `[loops] poll` seconds pass, less where the forge's own folders change; at most
 `[loops] budget` seconds in all (`--interval`, `--budget`), then one last look and `watch timeout — PR #N needs manual
-attention`. A pull request is watched by one process at a time; the lock names its pid and host and goes with the
-process.
+attention`. `--budget` may be 1800 at most, or `[loops] budget` where a person set that higher. A pull request is
+watched by one process at a time; the lock names its pid and host and goes with the process.
+
+**Heads**: `watch-ci --head` takes an abbreviation of at least 7 digits of a head that the pull request has or had.
+
+**Drafts**: each login has at most one pending review of a pull request. Staging the same review again changes nothing,
+and keeps that its link was passed on. `loop notify` does not pass on a draft of another commit than the head, or of a
+pull request that is not open: exit code 1, and `taskmaestro pr discard N` is next. `draftReviewId` is a number
+everywhere; null where the forge's ids are none.
+
+**Files**: where a file is read, a FIFO, folder or device is refused and never waited for; what the shell hands over
+(`<(...)`, `/dev/stdin`) is read. Where one is written, there must be a plain file or nothing: no link, no `-`.
 
 **Re-attachment**: `loop startup` reads the checkpoint of the last cycle: `resume_follow_up` for `continue_wait` and
 `reenter_copilot_loop`, `enter_reviewer_loop`, `ask_for_direction` with the `reason`, or `fresh_start` where there is
-none, or the last one said `done`.
+none, or the last one said `done`. On a pull request that is merged or closed, and on a closed issue, it is `done`,
+whatever the checkpoint says; on a closed issue with an open pull request without a checkpoint it is
+`ask_for_direction`. `issueState` and `prState` say why. A checkpoint of another pull request, or with a state that does
+not exist, is refused with exit code 2. A number that is no pull request gets none: exit code 1.
 """
 
 _LENSES = """\
@@ -124,7 +143,9 @@ _LENSES = """\
 The approval gate looks through configured lenses. They do not replace the five angles: each lens is a run of the angle
 that it maps to, by default {defaults}. `loop plan` with `lenses` gives every lens a run of its own, in batches where
 they do not all fit side by side, and then says so in `limitations`. `loop merge` takes the `lenses` that had to be
-covered and the `limitations`, and writes them into the merged review; a lens that no run covered rules an approval out.
+covered and the `limitations`, and writes them into the merged review; a lens that no run covered rules an approval out,
+and so does a run that failed (`status` other than `completed`, `ok` false, or an `error`). A run covers a lens where
+its angle is the one that the lens maps to: by the `lenses` of the input, else by default.
 
 The conductor's own review gives the lenses of `[review] lenses` to each judging reviewer with its packet, and records
 the angles and lenses that were covered and its limitations: lenses without a judging reviewer, several lenses in one

@@ -7,6 +7,7 @@ Everything is read around one head: where the head moved meanwhile, it is read a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from conductor.core.loops import follow_up_loop, outer, reviewer_loop, routing
 from conductor.core.loops.facts import FollowUpFacts, ReviewerFacts, follow_up_snapshot, reviewer_snapshot, scope_of
 from conductor.layout import Layout
 from conductor.lock import holder
-from conductor.ports import DraftReviews, Forge, LoopFacts, Threads
+from conductor.ports import DraftReviews, Forge, LinksIssues, LoopFacts, Threads
 from schemas.errors import BadInput, NeedsPerson, Unavailable
 from schemas.forge import CheckState, PullRequest
 from schemas.loops.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
@@ -25,7 +26,7 @@ from schemas.loops.local_state import LocalState, read_local_state
 from schemas.loops.reviewer import read_reviewer, write_reviewer
 from schemas.loops.routing import read_routing, write_routing
 from schemas.text import one_line
-from worker.tools.files import MissingFile, read_regular, replace_file
+from worker.tools.files import MissingFile, NotRegular, make_folder, read_regular, replace_file
 
 A = TypeVar("A")
 _LARGEST = 1 << 20
@@ -135,16 +136,25 @@ def own_state(layout: Layout, number: int, login: str | None) -> LocalState | No
         raw = read_regular(layout.review_file(number), _LARGEST)
     except MissingFile:
         return None
-    state = read_local_state(_parsed(raw, layout.review_file(number)), number=number)
+    path = layout.review_file(number)
+    try:
+        state = read_local_state(_parsed(raw), number=number, now=datetime.now(UTC))
+    except BadInput as fault:
+        raise _of(path, fault) from None
     theirs = (state.reviewer_login or "").lower()
     return state if login is None or login == theirs else None
 
 
-def _parsed(raw: bytes, path: Path) -> Any:
+def _parsed(raw: bytes) -> Any:
     try:
         return json.loads(raw)
-    except ValueError as fault:
-        raise BadInput(f"{path} is not JSON: {one_line(str(fault))}", "Move it away.") from None
+    except (ValueError, RecursionError) as fault:
+        raise BadInput(f"it is not JSON: {one_line(str(fault))}", "Move it away.") from None
+
+
+def _of(path: Path, fault: BadInput) -> BadInput:
+    """The fault of a file's content, with the file's name, once."""
+    return BadInput(f"{path}: {fault.what}", fault.hint)
 
 
 # --- the outer loop ---
@@ -177,23 +187,33 @@ class Cycle(NamedTuple):
 
 
 def checkpoint_of(layout: Layout, repo: str, number: int) -> Checkpoint | None:
-    """The last cycle's checkpoint; None before the first. Raises ``BadInput`` where the file is not one."""
+    """The last cycle's checkpoint; None before the first.
+
+    Raises ``BadInput`` where the file is not one, or is another pull request's.
+    """
     path = layout.checkpoint(repo, number)
     try:
         raw = read_regular(path, _LARGEST)
     except MissingFile:
         return None
     try:
-        return read_checkpoint(_parsed(raw, path))
+        return outer.check(read_checkpoint(_parsed(raw)), repo, number)
     except BadInput as fault:
-        raise BadInput(f"{path}: {fault.what}", fault.hint) from None
+        raise _of(path, fault) from None
 
 
 def cycle(forge: LoopForge, layout: Layout, number: int, wishes: Wishes) -> Cycle:
-    """Detect both loops, route, and write the checkpoint in one step."""
+    """Detect both loops, route, and write the checkpoint in one step.
+
+    Raises ``NotSo``, and writes nothing, where there is no such pull request.
+    """
     repo = forge.repository()
     previous = checkpoint_of(layout, repo, number)
-    theirs, ours = follow_up(forge, number, wishes), reviewer(forge, layout, number, wishes)
+    theirs = follow_up(forge, number, wishes)
+    if not theirs["snapshot"]["prExists"]:
+        forge.pull_request(number)  # raises, in the forge's own words
+        raise Unavailable(f"#{number} came about while it was looked for", "Ask again.")
+    ours = reviewer(forge, layout, number, wishes)
     facts = read_routing(
         {
             "target": {"repo": repo, "pr": number},
@@ -207,7 +227,7 @@ def cycle(forge: LoopForge, layout: Layout, number: int, wishes: Wishes) -> Cycl
     snapshot = read_reviewer(ours["snapshot"])
     checkpoint = outer.next_checkpoint(previous, facts, decided, snapshot, datetime.now(UTC))
     path = layout.checkpoint(repo, number)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     replace_file(path, json.dumps(write_checkpoint(checkpoint), indent=2) + "\n")
     return Cycle(checkpoint, path, write_routing(decided), theirs, ours)
 
@@ -218,20 +238,50 @@ def conducted(layout: Layout, number: int) -> bool:
         return False
     for path in sorted(layout.panes.glob("*.json")):
         try:
-            pane = _parsed(read_regular(path, _LARGEST), path)
+            pane = _parsed(read_regular(path, _LARGEST))
         except MissingFile:  # its pane was removed meanwhile
             continue
+        except BadInput as fault:
+            raise fault if isinstance(fault, NotRegular) else _of(path, fault) from None
         if isinstance(pane, dict) and pane.get("pr_number") == number and pane.get("status") != "done":
             return True
     return False
 
 
 def linked(forge: LoopForge, issue: int) -> PullRequest | None:
-    """The open pull request that closes this issue. Raises ``NotSo`` where there are several."""
-    found = [pull for pull in forge.pull_requests() if pull.issue == issue]
-    if len(found) > 1:
-        names = ", ".join(f"#{pull.number}" for pull in found)
+    """The pull request that closes this issue: the open one, else the newest that was merged, else that was closed.
+
+    Raises ``NeedsPerson`` where several are open. A forge that does not tell those that are over has none of them.
+    """
+    known = forge.pull_requests_closing(issue) if isinstance(forge, LinksIssues) else forge.pull_requests()
+    found = [pull for pull in known if pull.issue == issue]
+    opened = [pull for pull in found if pull.state == "open"]
+    if len(opened) > 1:
+        names = ", ".join(f"#{pull.number}" for pull in opened)
         raise NeedsPerson(
             f"issue #{issue} has several open pull requests: {names}", "Close all but one, or name it: --pr N."
         )
-    return found[0] if found else None
+    rank = ("closed", "merged", "open")
+    return max(found, key=lambda pull: (rank.index(pull.state), pull.number), default=None)
+
+
+def full_head(forge: LoopForge, pull: PullRequest, name: str) -> str:
+    """The head that is meant by a name of at least 7 digits; a whole one is taken as it is.
+
+    Raises ``BadInput`` where it names none of the heads that the pull request had, or more than one.
+    """
+    short = name.strip().lower()
+    if not _SHA.fullmatch(short):
+        raise BadInput(f"--head {one_line(name, 60)!r} is no commit", "Give 7 to 40 hexadecimal digits of it.")
+    if len(short) in _WHOLE:
+        return short
+    heads = {pull.head, *(push.head for push in forge.pushes(pull.number))}
+    meant = sorted(head for head in heads if head.startswith(short))
+    if len(meant) != 1:
+        which = "more than one head" if meant else "no head"
+        raise BadInput(f"--head {short} is {which} that #{pull.number} had", "Give all of its digits.")
+    return meant[0]
+
+
+_SHA = re.compile(r"[0-9a-f]{7,40}|[0-9a-f]{64}")
+_WHOLE = (40, 64)

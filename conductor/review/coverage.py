@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from conductor.core.loops.lenses import serial_limitation, uncovered
+from conductor.core.loops.lenses import UNCOVERED, serial_limitation, uncovered
 from conductor.ports import ReviewStep
 from schemas.loops.review import ANGLES
 from schemas.review import StepReport
@@ -45,7 +45,7 @@ def coverage(
     angles = {angle for step in ran for angle in _angles_of(step)}
     judging = [step for step in ran if judges(step)]
     covered = tuple(lenses) if judging else ()
-    found = [f"no run covered the lens {lens}" for lens in uncovered(lenses, covered)]
+    found = [f"{UNCOVERED}{lens}" for lens in uncovered(lenses, covered)]
     if covered and len(covered) > len(judging):
         found.append(f"the lenses {', '.join(covered)} were covered in {len(judging)} run(s), not each in its own")
     serial = serial_limitation(len(judging), parallel)

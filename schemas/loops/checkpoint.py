@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from schemas.errors import BadInput
 from schemas.loops.fields import as_object, count_or_none, kind_of, text_or_none, whole_positive_or_none
-from schemas.loops.routing import OUTER_ACTIONS
+from schemas.loops.routing import OUTER_ACTIONS, repo_or_none
 
 _SCOPES = ("single_reviewer", "all_reviewers")
 
@@ -53,11 +53,11 @@ def read_checkpoint(raw: object) -> Checkpoint:
     value = as_object(raw, "checkpoint")
     missing = [name for name in NAMES if name not in value]
     if missing:
-        raise BadInput(f"the checkpoint has no {', '.join(missing)}", _HINT)
+        raise BadInput(f"the checkpoint has no {', '.join(missing)}", HINT)
     action, scope = value["outerAction"], value["reviewerScope"]
     return Checkpoint(
         pr=_need(whole_positive_or_none(value["pr"]), "pr", value),
-        repo=_need(text_or_none(value["repo"]), "repo", value),
+        repo=_need(repo_or_none(value["repo"]), "repo", value),
         outer_action=_need(action if action in OUTER_ACTIONS else None, "outerAction", value),
         copilot_state=_need(text_or_none(value["copilotState"]), "copilotState", value),
         reviewer_state=_need(text_or_none(value["reviewerState"]), "reviewerState", value),
@@ -70,12 +70,12 @@ def read_checkpoint(raw: object) -> Checkpoint:
     )
 
 
-_HINT = "Move the file away to start afresh; the next cycle writes a new one."
+HINT = "Move the file away to start afresh; the next cycle writes a new one."
 
 
 def _need(found: Any, name: str, value: Any) -> Any:
     if found is None:
-        raise BadInput(f"the checkpoint's {name} is {kind_of(value[name])} that means nothing here", _HINT)
+        raise BadInput(f"the checkpoint's {name} is {kind_of(value[name])} that means nothing here", HINT)
     return found
 
 

@@ -6,7 +6,7 @@ local metadata of the snapshot contract, and which pass they are about: a pass o
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from schemas.errors import BadInput
@@ -79,11 +79,23 @@ class LocalState(NamedTuple):
         return self.draft_review_prepared or self.draft_review_posted or settled or any(one != "none" for one in words)
 
 
-def read_local_state(raw: object, *, number: int | None = None) -> LocalState:
-    """The file's content in normal form. Raises ``BadInput`` where it is no object, or of another pull request."""
+AHEAD = timedelta(minutes=5)
+"""How far the clock of whoever wrote a state may be ahead of ours."""
+
+
+def read_local_state(raw: object, *, number: int | None = None, now: datetime | None = None) -> LocalState:
+    """The file's content in normal form. Raises ``BadInput`` where it is no object, or of another pull request.
+
+    With ``now``, also where its pass is to begin later: every submitted review would count as an earlier one's.
+    """
     state = LocalState._make(read_all(FIELDS, as_object(raw, "local state")))
     if number is not None and state.pr_number not in (None, number):
         raise BadInput(f"the local state is of #{state.pr_number}, not of #{number}", "Name the file of this one.")
+    if now is not None and state.started is not None and state.started - now > AHEAD:
+        raise BadInput(
+            f"the local state's passStartedAt, {state.started.isoformat()}, is in the future",
+            "Set this machine's clock, or write the state again.",
+        )
     return state
 
 

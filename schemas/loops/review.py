@@ -6,6 +6,7 @@ Review protocol, reviewer loop: plan, merge and draft contracts. Leaves are read
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from schemas.errors import BadInput
@@ -13,13 +14,15 @@ from schemas.loops.fields import (
     Field,
     as_list,
     as_object,
-    count_or_none,
+    is_number,
+    kind_of,
     object_schema,
     positive,
     positive_or_none,
     text,
     text_or_none,
 )
+from schemas.text import one_line
 
 ANGLES = ("correctness", "tests", "maintainability", "security", "scope")
 """The taxonomy, in canonical order."""
@@ -49,21 +52,27 @@ class Remark(NamedTuple):
 
 
 class RunResult(NamedTuple):
-    """What one run reported. ``lenses``: those that it covered."""
+    """What one run reported. ``lenses``: those that it looked through; ``failed``: it did not come to its end."""
 
     angle: str | None
     remarks: tuple[Remark, ...]
     asks_for_changes: bool
     lenses: tuple[str, ...] = ()
+    run_id: str | None = None
+    failed: bool = False
 
 
 class MergeInput(NamedTuple):
-    """All runs of one pass. ``lenses``: those that had to be covered; ``limitations``: told by who ran them."""
+    """All runs of one pass. ``lenses``: those that had to be covered; ``limitations``: told by who ran them.
+
+    ``angles``: the angle of each of these lenses, where the input says it.
+    """
 
     head_sha: str | None
     runs: tuple[RunResult, ...]
     lenses: tuple[str, ...] = ()
     limitations: tuple[str, ...] = ()
+    angles: tuple[tuple[str, str], ...] = ()
 
 
 class MergedReview(NamedTuple):
@@ -119,8 +128,7 @@ def _read_remark(raw: object, what: str, angle: str | None) -> Remark:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """The texts of a list, or the names of an object; trimmed, without empty ones and repeats."""
-    value = [*value] if isinstance(value, dict) else value
+    """The texts of a list, trimmed, without empty ones and repeats."""
     found = [text_or_none(item) for item in value] if isinstance(value, list) else []
     return tuple(dict.fromkeys(item for item in found if item))
 
@@ -128,43 +136,80 @@ def _texts(value: object) -> tuple[str, ...]:
 def _read_run(raw: object, what: str) -> RunResult:
     run = as_object(raw, what)
     angle = text_or_none(run.get("angle"))
-    findings = as_list(run.get("findings"), f"{what}.findings")
+    failed = _failed(run)
+    given = run.get("findings")
+    findings = [] if failed and given is None else as_list(given, f"{what}.findings")
     remarks = tuple(_read_remark(item, f"{what}.findings[{index}]", angle) for index, item in enumerate(findings))
     lens = text_or_none(run.get("lens"))
     lenses = (lens,) if lens else _texts(run.get("lenses"))
-    return RunResult(angle, remarks, run.get("verdictHint") == "REQUEST_CHANGES", lenses)
+    asks = run.get("verdictHint") == "REQUEST_CHANGES"
+    return RunResult(angle, remarks, asks, lenses, text_or_none(run.get("runId")), failed)
+
+
+def _failed(run: Mapping[str, Any]) -> bool:
+    """Whether a run says that it came to no end: a status that is none of the good ones, ``ok`` false, an error."""
+    status = run.get("status")
+    good = status is None or (isinstance(status, str) and status.strip().lower() in _ENDED_WELL)
+    return not good or run.get("ok") is False or run.get("failed") is True or bool(run.get("error"))
+
+
+_ENDED_WELL = ("completed", "complete", "success", "succeeded", "ok", "done", "passed")
 
 
 def read_merge_input(raw: object) -> MergeInput:
-    """The results of a pass. Raises ``BadInput`` where runs, a run or its findings cannot be read."""
+    """The results of a pass. Raises ``BadInput`` where runs, a run or its findings cannot be read, or come twice."""
     value = as_object(raw, "run results")
-    runs = as_list(value.get("runResults"), "runResults")
+    found = as_list(value.get("runResults"), "runResults")
+    runs = tuple(_read_run(item, f"runResults[{index}]") for index, item in enumerate(found))
+    ids = [run.run_id for run in runs if run.run_id]
+    twice = next((one for index, one in enumerate(ids) if one in ids[:index]), None)
+    if twice is not None:
+        raise BadInput(f"runResults has the run {one_line(twice, 60)} twice", "Give the result of each run once.")
+    lenses = value.get("lenses")
+    angles = read_lenses(lenses) if isinstance(lenses, dict) else ()
     return MergeInput(
         text_or_none(value.get("headSha")),
-        tuple(_read_run(item, f"runResults[{index}]") for index, item in enumerate(runs)),
-        _texts(value.get("lenses")),
+        runs,
+        tuple(lens for lens, _ in angles) or _texts(lenses),
         _texts(value.get("limitations")),
+        angles,
     )
 
 
 def read_merged(raw: object) -> MergedReview:
-    """A merged review, for example from a file. Raises ``BadInput`` where its lists cannot be read."""
+    """A merged review, for example from a file. Raises ``BadInput`` where its verdict, a count or a list is not there.
+
+    An approval must not come from something that could not be read, so nothing here falls back to a default.
+    """
     value = as_object(raw, "merged review")
     verdict = value.get("verdict")
+    if verdict not in VERDICTS:
+        said = repr(one_line(verdict, 40)) if isinstance(verdict, str) else kind_of(verdict)
+        raise BadInput(f"verdict must be one of {', '.join(VERDICTS)}, not {said}", _MERGE_IT)
     inline, summary = (
         tuple(_read_remark(item, f"{name}[{index}]", None) for index, item in enumerate(as_list(value.get(name), name)))
         for name in ("inlineComments", "summaryFindings")
     )
-    total, merged = count_or_none(value.get("totalFindings")), count_or_none(value.get("runsMerged"))
     return MergedReview(
         text_or_none(value.get("headSha")),
-        verdict if isinstance(verdict, str) and verdict in VERDICTS else "COMMENT",
+        str(verdict),
         inline,
         summary,
-        len(inline) + len(summary) if total is None else total,
-        merged or 0,
+        _count(value, "totalFindings"),
+        _count(value, "runsMerged"),
         _texts(value.get("limitations")),
     )
+
+
+_MERGE_IT = "Give what `taskmaestro loop merge` answers."
+
+
+def _count(value: Mapping[str, Any], name: str) -> int:
+    found: Any = value.get(name)
+    if not is_number(found) or found < 0 or found != int(found):
+        said = kind_of(found) if not is_number(found) else str(found)
+        raise BadInput(f"{name} must be a whole number of at least 0, not {said}", _MERGE_IT)
+    return int(found)
 
 
 def write_merged(merged: MergedReview) -> dict[str, Any]:

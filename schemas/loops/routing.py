@@ -5,6 +5,7 @@ Review protocol, routing. The target is an identity: it is never rounded or gues
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from schemas.loops.fields import Field, as_object, flag, one_of, read_all, text, text_or_none, whole_positive_or_none
@@ -57,12 +58,21 @@ class Routing(NamedTuple):
     envelope: HandoffEnvelope
 
 
+_NAME = r"(?!\.{1,2}(?:/|$))[a-z0-9._-]+"
+_REPO = re.compile(rf"{_NAME}/{_NAME}")
+
+
+def repo_or_none(value: Any) -> str | None:
+    """``owner/name``, trimmed and in lower case; None for all that no forge takes as one."""
+    repo = (text_or_none(value) or "").lower()
+    return repo if _REPO.fullmatch(repo) else None
+
+
 def read_target(value: Any) -> Target | None:
     """The target, with None for each part that cannot be read; None where it is not an object."""
     if not isinstance(value, dict):
         return None
-    repo = text_or_none(value.get("repo"))
-    return Target(repo.lower() if repo else None, whole_positive_or_none(value.get("pr")))
+    return Target(repo_or_none(value.get("repo")), whole_positive_or_none(value.get("pr")))
 
 
 _TARGET = {

@@ -20,11 +20,13 @@ class Full(Forge, LoopFacts, DraftReviews, Threads, Protocol):
     """A forge that has all four ports."""
 
 
-def full(stage: Stage) -> Full:
-    assert isinstance(stage.forge, LoopFacts)
-    assert isinstance(stage.forge, DraftReviews)
-    assert isinstance(stage.forge, Threads)
-    return cast(Full, stage.forge)
+def full(stage: Stage, login: str | None = None) -> Full:
+    """The stage's forge, under this login."""
+    forge = stage.forge if login is None else stage.acting(login)
+    assert isinstance(forge, LoopFacts)
+    assert isinstance(forge, DraftReviews)
+    assert isinstance(forge, Threads)
+    return cast(Full, forge)
 
 
 def staged(forge: Full, number: int, marker: str = MARKER, *comments: DraftComment) -> PendingReview:
@@ -120,6 +122,35 @@ class ReviewContract:
         assert not forge.discard_review(number, first.id)
         assert forge.pending_review(number) is None
         assert not staged(forge, number, "<!-- taskmaestro: draft two -->").already
+
+    def test_two_logins_stage_the_same_review_and_each_has_its_own(self, make_stage: MakeStage) -> None:
+        stage = make_stage()
+        number = stage.open("feature", author="worker-1").number
+        mine, theirs = full(stage), full(stage, "mona")
+        ids = {}
+        for forge, login in ((mine, "conductor"), (theirs, "mona")):
+            made = staged(forge, number)
+            assert (made.author, made.already) == (login, False)
+            assert staged(forge, number).id == made.id
+            ids[login] = made.id
+        assert len(set(ids.values())) == 2
+        mine.submit_review(number, ids["conductor"], verdict=Verdict.CHANGES)
+        kept = staged(theirs, number)
+        assert (kept.id, kept.already, kept.submitted) == (ids["mona"], True, False)
+        assert theirs.discard_review(number, ids["mona"])
+        assert not staged(theirs, number).submitted, "the other's submitted one is none of theirs"
+        assert [one.author for one in mine.submitted_reviews(number)] == ["conductor"]
+
+    def test_a_review_of_another_login_is_neither_discarded_nor_submitted(self, make_stage: MakeStage) -> None:
+        stage = make_stage()
+        number = stage.open("feature", author="worker-1").number
+        mine, theirs = full(stage), full(stage, "mona")
+        made = staged(mine, number)
+        assert not theirs.discard_review(number, made.id)
+        with pytest.raises(NotSo):
+            theirs.submit_review(number, made.id, verdict=None)
+        assert theirs.pending_review(number) is None
+        assert mine.pending_review(number) is not None
 
     def test_a_stale_review_is_not_submitted_unless_that_is_allowed_and_never_as_an_approval(
         self, make_stage: MakeStage

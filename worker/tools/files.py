@@ -26,7 +26,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link"),
-    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISFIFO, "a named pipe (FIFO)"),
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
@@ -64,6 +64,33 @@ def replace_file(path: Path | str, data: bytes | str, *, mode: int | None = None
         _replace(target, raw, _mode_of(target) if mode is None else mode)
     except OSError as fault:
         raise _write_fault(target, fault) from fault
+
+
+def check_replaceable(path: Path | str) -> None:
+    """Raises what ``replace_file`` would come to, and ``NotRegular`` for all that is no regular file: links too.
+
+    For a place that a person names: a pipe, a device or a link there has another use, and would be gone.
+    """
+    target = Path(path)
+    try:
+        refuse_irregular(target, target.lstat())
+    except FileNotFoundError as fault:
+        if not target.parent.is_dir():
+            raise _write_fault(target, fault) from fault
+    except ValueError:
+        raise BadInput(f"cannot write {str(target)!r}: it is no file name", "Name a file.") from None
+    except OSError as fault:
+        raise _write_fault(target, fault) from fault
+
+
+def make_folder(path: Path) -> None:
+    """The folder, with those above it. Raises ``Unavailable`` or ``BadInput`` where it cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise NotRegular(f"{path} cannot be made: a file bears its name, or one above it", "Move it away.") from None
+    except OSError as fault:
+        raise _write_fault(path, fault) from fault
 
 
 def _encoded(target: Path, data: bytes | str) -> bytes:
@@ -124,12 +151,12 @@ def read_regular(path: Path | str, limit: int) -> bytes:
     """
     target = Path(path)
     try:
-        _refuse_irregular(target, target.lstat())  # a device may act on being opened, so look first
+        refuse_irregular(target, target.lstat())  # a device may act on being opened, so look first
         handle = os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as fault:
         raise _read_fault(target, fault) from fault
     try:
-        _refuse_irregular(target, os.fstat(handle))
+        refuse_irregular(target, os.fstat(handle))
         raw = _read_up_to(handle, limit + 1)
     except OSError as fault:
         raise _read_fault(target, fault) from fault
@@ -140,7 +167,8 @@ def read_regular(path: Path | str, limit: int) -> bytes:
     return raw
 
 
-def _refuse_irregular(target: Path, status: os.stat_result) -> None:
+def refuse_irregular(target: Path | str, status: os.stat_result) -> None:
+    """Raises ``NotRegular`` that says what bears this name, where that is no regular file."""
     if stat.S_ISREG(status.st_mode):
         return
     kind = next((name for test, name in _KINDS if test(status.st_mode)), "not a regular file")
@@ -174,7 +202,7 @@ def append_line(path: Path | str, line: str) -> None:
     try:
         handle = os.open(target, flags, 0o666)
         try:
-            _refuse_irregular(target, os.fstat(handle))
+            refuse_irregular(target, os.fstat(handle))
             _write_all(handle, raw)
             os.fsync(handle)
         finally:
@@ -203,6 +231,8 @@ def _write_fault(target: Path, fault: OSError) -> Fault:
             f"cannot write {target}: no permission ({os.strerror(code or 0)})",
             f"Make {target.parent} writable for this user.",
         )
+    if code in (errno.ENOENT, errno.ENOTDIR) and target.parent.is_dir():
+        return BadInput(f"cannot write {target}: {target.parent} takes no new files", "Name another place.")
     if code in (errno.ENOENT, errno.ENOTDIR):
         return BadInput(f"cannot write {target}: its folder {target.parent} is not there", "Make the folder first.")
     if code in (errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST):

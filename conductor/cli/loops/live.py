@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 import click
 
 from conductor.cli.context import Context, find_context
-from conductor.cli.loops.reading import read_file
+from conductor.cli.loops.reading import name_of, read_file
 from conductor.cli.output import filtered, to_json
 from conductor.forge import open_forge
 from conductor.layout import Layout
@@ -77,7 +78,11 @@ class Target:
 
 def read_local(name: str, number: int) -> LocalState:
     """A local state file of this pull request."""
-    return read_local_state(read_file(name), number=number)
+    try:
+        return read_local_state(read_file(name), number=number, now=datetime.now(UTC))
+    except BadInput as fault:
+        shown = name_of(name)
+        raise fault if fault.what.startswith(shown) else BadInput(f"{shown}: {fault.what}", fault.hint) from None
 
 
 def say(value: dict[str, Any], *, jq: str | None, silent: bool) -> None:

@@ -9,6 +9,7 @@ import click
 
 from conductor.cli.loops.live import Target, say
 from conductor.cli.loops.reading import loop_options, target_options
+from conductor.cli.numbers import FiniteRange
 from conductor.cli.output import note
 from conductor.core.loops import outer as rules
 from conductor.core.loops.ci import Credit, ci_status
@@ -17,21 +18,37 @@ from conductor.core.loops.follow_up_loop import GREEN
 from conductor.lock import holder
 from conductor.loop import detect
 from conductor.loop.watching import only_watcher, wait_for
-from schemas.errors import BadInput, NeedsPerson
-from schemas.forge import Checks, CheckState, PullRequest
+from conductor.ports import Forge
+from schemas.errors import BadInput, NeedsPerson, NotSo
+from schemas.forge import Checks, CheckState, Issue, PullRequest
 from schemas.loops.checkpoint import write_checkpoint
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _TIMED_OUT = 2
+CAP = 1800.0
+"""Seconds that one wait may take, unless a person configured more (review protocol, timeout and watch policy)."""
 
 
 def budget_options(verb: Callable[P, R]) -> Callable[P, R]:
     """``--interval`` and ``--budget``."""
-    seconds = click.FloatRange(min=0, min_open=True)
+    seconds = FiniteRange(min=0, min_open=True)
     interval = click.option("--interval", type=seconds, help="Seconds between two looks; default: [loops] poll, 60.")
-    budget = click.option("--budget", type=seconds, help="Seconds to wait at most; default: [loops] budget, 1800.")
+    budget = click.option(
+        "--budget", type=seconds, help="Seconds to wait at most, 1800 or [loops] budget; default: the latter."
+    )
     return interval(budget(verb))
+
+
+def _budget(asked: float | None, configured: float) -> float:
+    """The seconds of one wait. Raises ``BadInput`` for more than the protocol's half hour, unless it is configured."""
+    most = max(CAP, configured)
+    if asked is not None and asked > most:
+        raise BadInput(
+            f"--budget {asked:g} is more than the {most:g} seconds that one wait may take",
+            "A person may allow more: set budget of [loops].",
+        )
+    return asked or configured
 
 
 @click.command()
@@ -70,13 +87,14 @@ def watch(
     """
     target = Target.find(repo, number)
     forge, times = target.forge, target.context.config.loops
+    most = _budget(budget, times.budget)
     with only_watcher(target.layout.watch_lock(target.repo, number)):
         last = wait_for(
             lambda: detect.cycle(forge, target.layout, number, target.wishes()),
             lambda cycle: not cycle.waits,
             wake_paths=forge.wake_paths(),
             interval=interval or times.poll,
-            budget=budget or times.budget,
+            budget=most,
         )
     if last.waits:
         raise NeedsPerson(f"watch timeout — PR #{number} needs manual attention")
@@ -111,14 +129,16 @@ def watch_ci(
     """
     target = Target.find(repo, number)
     forge, times = target.forge, target.context.config.loops
-    pinned = head or forge.pull_request(number).head
+    most = _budget(budget, times.budget)
+    pull = forge.pull_request(number)
+    pinned = pull.head if head is None else detect.full_head(forge, pull, head)
     wishes = target.wishes(validated_head=local_validation_head_sha)
     last = wait_for(
         lambda: _ci(target, pinned, wishes),
         lambda seen: seen["status"] not in ("pending", "none"),
         wake_paths=forge.wake_paths(),
         interval=interval or times.poll,
-        budget=budget or times.budget,
+        budget=most,
     )
     status = last["status"]
     if status in ("pending", "none"):
@@ -166,27 +186,33 @@ def startup(
     target = Target.find(repo, number or 0)
     forge = target.forge
     if issue is not None:
-        forge.issue(issue)
+        about: Issue | None = forge.issue(issue)
         pull = detect.linked(forge, issue)
     else:
         assert number is not None  # noqa: S101  # the two exclude each other
         pull = forge.pull_request(number)
-    say(_start(target, issue, pull), jq=jq, silent=silent)
+        about = _issue_of(forge, pull)
+    say(_start(target, about, pull, of_issue=issue is not None), jq=jq, silent=silent)
 
 
-def _start(target: Target, issue: int | None, pull: PullRequest | None) -> dict[str, Any]:
+def _issue_of(forge: Forge, pull: PullRequest) -> Issue | None:
+    """The issue that the pull request says it closes; None where there is no such issue."""
+    try:
+        return None if pull.issue is None else forge.issue(pull.issue)
+    except NotSo:
+        return None
+
+
+def _start(target: Target, issue: Issue | None, pull: PullRequest | None, *, of_issue: bool) -> dict[str, Any]:
     found = None if pull is None else detect.checkpoint_of(target.layout, target.repo, pull.number)
-    resume = rules.resume(found)
     watcher = None if pull is None else holder(target.layout.watch_lock(target.repo, pull.number))
-    action = rules.RESUME_ACTIONS[resume]
-    if pull is None:
-        action = f"Issue #{issue} has no open pull request: start it as a draft, with `Closes #{issue}`."
-    elif pull.state != "open":
-        action = f"#{pull.number} is {pull.state}: nothing is left to do on it."
+    start = rules.start(found, issue, pull, of_issue=of_issue)
+    named = issue.number if issue is not None else pull.issue if pull is not None else None
     return {
         "ok": True,
         "repo": target.repo,
-        "issue": issue if pull is None else pull.issue or issue,
+        "issue": named,
+        "issueState": None if issue is None else issue.state,
         "pr": None if pull is None else pull.number,
         "prState": None if pull is None else pull.state,
         "prDraft": None if pull is None else pull.draft,
@@ -194,8 +220,8 @@ def _start(target: Target, issue: int | None, pull: PullRequest | None) -> dict[
         "headSha": None if pull is None else pull.head,
         "checkpoint": None if found is None else write_checkpoint(found),
         "headMoved": None if found is None or pull is None else found.head_sha != pull.head,
-        "resume": str(resume),
-        "reason": None if found is None else found.reason,
+        "resume": str(start.resume),
+        "reason": found.reason if found is not None and start.resume is rules.Resume.ASK else None,
         "watchedBy": watcher,
-        "nextAction": action,
+        "nextAction": start.action,
     }

@@ -10,18 +10,15 @@ import functools
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from io import BufferedReader
 from itertools import chain
-from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
 
+from conductor.cli.files import opened, read_whole, unreadable
 from conductor.cli.output import filtered, read_options, tell_fault, to_json
 from schemas.errors import BadInput, Fault
 from schemas.text import clean
-from worker.tools.files import standard_input
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,24 +66,30 @@ def parse(raw: bytes, what: str) -> Any:
         raise BadInput(f"{what} is nested too deeply", "A snapshot is one flat object.") from None
 
 
-@contextmanager
-def opened(name: str) -> Iterator[BufferedReader | Any]:
-    """The file of this name, ``-`` for standard input. Raises ``BadInput`` where it cannot be read."""
-    if name == "-":
-        yield standard_input()
-        return
-    try:
-        with Path(name).open("rb") as file:
-            yield file
-    except (OSError, ValueError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else "it is no file name"
-        raise BadInput(f"{name} cannot be read: {reason}", "Name a file with JSON, or - for standard input.") from None
-
-
 def read_file(name: str) -> Any:
     """The one JSON value in a file."""
-    with opened(name) as file:
-        return parse(file.read(), name)
+    raw = read_whole(name, limit=_TOO_LONG)
+    what = name_of(name)
+    if not raw.removeprefix(_BOM).strip():
+        raise _empty(what)
+    return parse(raw, what)
+
+
+def name_of(source: str) -> str:
+    """How messages call this input."""
+    return "standard input" if source == "-" else source
+
+
+def _empty(what: str) -> BadInput:
+    return BadInput(f"{what} is empty", "Give one JSON object, or one a line.")
+
+
+def _lines(file: Iterable[bytes], what: str) -> Iterator[bytes]:
+    """The lines of the file. Raises ``BadInput`` where it opens and cannot be read all the same."""
+    try:
+        yield from file
+    except OSError as fault:
+        raise unreadable(what, fault) from None
 
 
 def _is_object(line: bytes) -> bool:
@@ -189,10 +192,10 @@ def answer_each(source: str, detect: Detect, *, jq: str | None, silent: bool) ->
 
     Raises ``BadInput`` where the input is one bad value, and ``BadLinesError`` at the end where some lines were bad.
     """
-    what = "standard input" if source == "-" else source
+    what = name_of(source)
     bad, number_of_values = 0, 0
     with opened(source) as file:
-        values = documents(file, what)
+        values = documents(_lines(file, what), what)
         while (item := next(values, None)) is not None:
             number, value = item
             number_of_values += 1
@@ -210,7 +213,7 @@ def answer_each(source: str, detect: Detect, *, jq: str | None, silent: bool) ->
                 answer, filtering = {"ok": False, "line": number, "error": clean(str(fault))}, None
             _say(answer, jq=filtering, silent=silent)
     if number_of_values == 0:
-        raise BadInput(f"{what} is empty", "Give one JSON object, or one a line.")
+        raise _empty(what)
     if bad:
         raise BadLinesError(f"{bad} of the lines of {what} could not be taken", "Each is told in its place.")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from conductor.core.loops.merge import check_fits
 from schemas.loops.review import MergedReview, Remark, read_merged
 from schemas.text import clean, one_line
 
@@ -65,5 +66,5 @@ def _bounded(lines: list[str]) -> str:
 
 
 def detect(raw: object) -> dict[str, Any]:
-    """The payload of a merged review of any shape. Raises ``BadInput`` where it cannot be read."""
-    return {"ok": True, **make_draft(read_merged(raw))}
+    """The payload of a merged review of any shape. Raises ``BadInput`` where it cannot be read or does not fit."""
+    return {"ok": True, **make_draft(check_fits(read_merged(raw)))}

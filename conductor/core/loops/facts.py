@@ -113,7 +113,7 @@ def _draft(facts: ReviewerFacts, login: str | None) -> LocalState:
         return local if local.draft_review_posted else LocalState()
     if facts.pending is None:
         return LocalState()
-    number = int(facts.pending.id) if facts.pending.id.isascii() and facts.pending.id.isdigit() else None
+    number = review_number(facts.pending)
     same = local.draft_review_id == number and number is not None
     return LocalState(
         draft_review_posted=True,
@@ -122,6 +122,11 @@ def _draft(facts: ReviewerFacts, login: str | None) -> LocalState:
         draft_review_commit_sha=facts.pending.commit,
         draft_review_notification_status=local.draft_review_notification_status if same else "none",
     )
+
+
+def review_number(pending: PendingReview) -> int | None:
+    """Its id as snapshots, local states and answers tell it: a number; None where the forge's are none."""
+    return int(pending.id) if pending.id.isascii() and pending.id.isdigit() else None
 
 
 def _latest(facts: ReviewerFacts, pull: PullRequest, login: str | None, local: LocalState) -> SubmittedReview | None:

@@ -27,8 +27,28 @@ def uncovered(required: Iterable[str], covered: Iterable[str]) -> tuple[str, ...
     return tuple(lens for lens in required if lens not in there)
 
 
+def missing(value: MergeInput) -> tuple[str, ...]:
+    """The lenses that no run of a pass covered.
+
+    A run covers a lens where it came to its end and its angle is the one that the lens maps to: as the input says it,
+    else by default. A lens that neither maps is covered by a run of any angle.
+    """
+    angles = {**DEFAULT_LENSES, **dict(value.angles)}
+    covered = (
+        lens
+        for run in value.runs
+        for lens in run.lenses
+        if not run.failed and (lens not in angles or (run.angle or "").lower() == angles[lens])
+    )
+    return uncovered(value.lenses, covered)
+
+
+UNCOVERED = "no run covered the lens "
+FAILED = "a review run failed: "
+
+
 def limitations(value: MergeInput) -> tuple[str, ...]:
-    """All that the merged review has to record: what was told, and each lens that no run covered."""
-    missing = uncovered(value.lenses, (lens for run in value.runs for lens in run.lenses))
-    found = [*value.limitations, *(f"no run covered the lens {lens}" for lens in missing)]
+    """All that the merged review has to record: what was told, each run that failed, each lens that none covered."""
+    failed = (f"{FAILED}{run.run_id or run.angle or 'unnamed'}" for run in value.runs if run.failed)
+    found = [*value.limitations, *failed, *(f"{UNCOVERED}{lens}" for lens in missing(value))]
     return tuple(dict.fromkeys(found))

@@ -145,6 +145,11 @@ class LocalForge(reviews.ReviewsOfLocal):
         found = [pulls.to_pull(one) for one in self._observe(numbers)]
         return [one for one in found if numbers is not None or one.state == "open"]
 
+    def pull_requests_closing(self, issue: int) -> list[PullRequest]:
+        with self._store.read() as connection:
+            numbers = [row["number"] for row in connection.execute("SELECT number FROM pulls ORDER BY number")]
+        return [pull for pull in self.pull_requests(numbers) if pull.issue == issue]
+
     def heads(self, number: int) -> list[str]:
         """Every head that was seen, oldest first."""
         with self._store.read() as connection:

@@ -1,8 +1,9 @@
 """Comments and submitted reviews of the local forge.
 
-A post with a marker is made once, however many processes race: the unique index on (pull request, marker)
-decides inside one transaction. Only markers given by the poster count, not such text in somebody's body: a
-worker could otherwise keep a review from being posted by quoting its marker first.
+A post with a marker is made once, however many processes race: it is looked for and made in one transaction, in which
+nobody else writes. A pending review is its author's alone, and so is its marker. Only markers given by the poster
+count, not such text in somebody's body: a worker could otherwise keep a review from being posted by quoting its marker
+first.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ def find(connection: sqlite3.Connection, number: int, marker: str) -> Posted | N
 
 def post(connection: sqlite3.Connection, number: int, draft: Draft) -> Posted:
     """Make the post, inside a write that has looked for its marker. The body is given the marker if it lacks
-    it. A pending review with the same marker gives way to it.
+    it. A pending review of its author with the same marker gives way to it.
     """
     body = with_marker(draft.body, draft.marker)
     if draft.marker:
-        drop_pending(connection, number, "marker = ?", draft.marker)
+        drop_pending(connection, number, "marker = ? AND author = ?", draft.marker, draft.author)
     moment = now()
     row = connection.execute(
         "INSERT INTO posts (pull, kind, author, body, marker, review_state, sha, as_comment, "
@@ -90,11 +91,11 @@ def answered(connection: sqlite3.Connection, number: int, login: str) -> None:
     connection.execute("DELETE FROM review_requests WHERE pull = ? AND lower(login) = lower(?)", (number, login))
 
 
-def drop_pending(connection: sqlite3.Connection, number: int, where: str, value: str | int) -> bool:
+def drop_pending(connection: sqlite3.Connection, number: int, where: str, *values: str | int) -> bool:
     """Remove the pending review that ``where`` (a condition of ours) names, with its threads; False without one."""
     row = connection.execute(
         f"SELECT id FROM posts WHERE pull = ? AND submitted_at IS NULL AND {where}",  # noqa: S608  # words of ours
-        (number, value),
+        (number, *values),
     ).fetchone()
     if row is None:
         return False

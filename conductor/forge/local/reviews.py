@@ -151,17 +151,18 @@ class ReviewsOfLocal(ABC):
         return staged
 
     def _known(self, connection: sqlite3.Connection, number: int, login: str, marker: str) -> PendingReview | None:
-        found = connection.execute("SELECT * FROM posts WHERE pull = ? AND marker = ?", (number, marker)).fetchone()
-        if found is not None and found["author"] == login:
+        found = connection.execute(
+            "SELECT * FROM posts WHERE pull = ? AND marker = ? AND author = ?", (number, marker, login)
+        ).fetchone()
+        if found is not None:
             return _pending(connection, found, already=True)
         other = connection.execute(
             "SELECT id, sha FROM posts WHERE pull = ? AND author = ? AND submitted_at IS NULL", (number, login)
         ).fetchone()
-        if other is None and found is None:
+        if other is None:
             return None
-        which = f"{other['id']}, for {other['sha'][:12]}" if other is not None else f"{found['id']}, of somebody else"
         raise NotSo(
-            f"another review of #{number} is pending ({which})",
+            f"another review of #{number} is pending ({other['id']}, for {other['sha'][:12]})",
             f"Submit it, or discard it: taskmaestro pr discard {number}",
         )
 
@@ -172,7 +173,8 @@ class ReviewsOfLocal(ABC):
             "INSERT INTO posts (pull, kind, author, body, marker, sha, created_at) VALUES (?, 'review', ?, ?, ?, ?, ?)",
             (number, login, text, marker, commit, now()),
         )
-        return _row(connection, "SELECT * FROM posts WHERE pull = ? AND marker = ?", (number, marker))
+        statement = "SELECT * FROM posts WHERE pull = ? AND marker = ? AND author = ?"
+        return _row(connection, statement, (number, marker, login))
 
     def _check_places(self, one: pulls.Observed, commit: str, comments: Sequence[DraftComment]) -> None:
         if not comments:

@@ -79,4 +79,10 @@ _FIRST = (
 
 _SECOND = ("CREATE UNIQUE INDEX one_pending_review ON posts (pull, author) WHERE submitted_at IS NULL",)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
+# Two logins may stage the same review.
+_THIRD = (
+    "DROP INDEX one_post_of_a_marker",
+    "CREATE UNIQUE INDEX one_post_of_a_marker ON posts (pull, author, marker) WHERE marker <> ''",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)

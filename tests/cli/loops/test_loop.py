@@ -297,3 +297,11 @@ def test_a_detector_loads_neither_pydantic_nor_dataclasses_nor_jq(tmp_path: Path
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("raw", ["", " \n", "\ufeff"])
+def test_an_empty_file_of_limits_is_told_as_that(loop: Loop, tmp_path: Path, raw: str) -> None:
+    config = tmp_path / "limits.json"
+    config.write_text(raw, encoding="utf-8")
+    told = loop("follow-up", "--config", config, "--input", "-", stdin=json.dumps(SNAPSHOT))
+    assert (told.code, told.error.splitlines()[0]) == (2, f"{config} is empty")

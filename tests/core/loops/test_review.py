@@ -107,7 +107,8 @@ def test_a_draft_carries_no_control_characters_and_no_submission() -> None:
 
 
 def test_a_comment_without_its_place_is_told_in_the_body() -> None:
-    payload = draft.detect({"inlineComments": [{"message": "lost", "severity": "low"}], "summaryFindings": []})
+    lost = {"message": "lost", "severity": "low"}
+    payload = draft.detect({**merge.detect(results(lost)), "inlineComments": [lost], "summaryFindings": []})
     assert payload["comments"] == []
     assert "lost" in payload["body"]
 
@@ -117,3 +118,55 @@ def test_a_long_body_is_cut_and_says_so() -> None:
     body = draft.detect(merge.detect(results(*findings)))["body"]
     assert len(body) <= draft.LONGEST_BODY
     assert "more lines are left out" in body
+
+
+# --- runs that failed, came twice, or looked for something else ---
+
+
+def lens_run(angle: str | None, **more: Any) -> dict[str, Any]:
+    return {"runId": "r", "angle": angle, "lens": "dry", "findings": [], **more}
+
+
+@pytest.mark.parametrize(
+    ("lenses", "angle", "verdict"),
+    [
+        ({"dry": "maintainability"}, "maintainability", "APPROVE"),
+        ({"dry": "maintainability"}, "tests", "COMMENT"),
+        ({"dry": "tests"}, "tests", "APPROVE"),
+        ({"dry": "tests"}, None, "COMMENT"),
+        (["dry"], "maintainability", "APPROVE"),
+        (["dry"], "tests", "COMMENT"),
+        (["clarity"], "tests", "APPROVE"),
+    ],
+)
+def test_a_lens_is_covered_by_a_run_of_its_own_angle_alone(lenses: Any, angle: str | None, verdict: str) -> None:
+    run = lens_run(angle, lens=next(iter(lenses)))
+    merged = merge.detect({"runResults": [run], "lenses": lenses})
+    assert merged["verdict"] == verdict
+    assert ("limitations" in merged) == (verdict == "COMMENT")
+
+
+def test_a_run_counts_once() -> None:
+    with pytest.raises(BadInput, match="the run review-angle-01 twice"):
+        merge.detect({"runResults": [{"runId": "review-angle-01", "findings": []}] * 2})
+
+
+@pytest.mark.parametrize("sign", [{"status": "failed"}, {"status": "timed_out"}, {"ok": False}, {"error": "boom"}])
+def test_a_failed_run_rules_an_approval_out(sign: dict[str, Any]) -> None:
+    for findings in ({}, {"findings": None}, {"findings": []}):
+        merged = merge.detect({"runResults": [{"runId": "r1", **sign, **findings}]})
+        assert (merged["verdict"], merged["limitations"]) == ("COMMENT", ["a review run failed: r1"])
+    missing = lens_run("maintainability", **sign)
+    assert "no run covered the lens dry" in merge.detect({"runResults": [missing], "lenses": ["dry"]})["limitations"]
+    assert merge.detect({"runResults": [{"status": "completed", "findings": []}]})["verdict"] == "APPROVE"
+
+
+def test_what_merging_answers_always_fits_together() -> None:
+    for runs in ([], [{"findings": [BAD]}], [{"findings": [{"path": "a", "line": 1}]}], [{"status": "failed"}]):
+        draft.detect(merge.detect({"runResults": runs}))
+
+
+def test_an_approval_does_not_go_with_a_pass_that_was_not_complete() -> None:
+    merged = merge.detect(results(lenses=["dry"]))
+    with pytest.raises(BadInput, match="not complete"):
+        draft.detect({**merged, "verdict": "APPROVE"})

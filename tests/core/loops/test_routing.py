@@ -132,3 +132,29 @@ def test_the_envelope_says_all_that_the_next_loop_needs() -> None:
         "requiresLocalIsolation": True,
         "confidence": "authoritative",
     }
+
+
+@pytest.mark.parametrize(
+    "repo",
+    ["noslash", "/", "o/", "/n", "../..", "o/..", "./n", "a/b/c", "", " ", "o/n\x00", "o\n/n", "o/n o", "ö/n"],
+)
+def test_a_repository_that_no_forge_has_is_never_routed(repo: object) -> None:
+    answer = routing.detect(
+        {"target": {"repo": repo, "pr": 1}, "copilotState": "pr_draft", "reviewerState": "submitted_review"}
+    )
+    assert answer["routingOutcome"] == RECONCILE
+    assert answer["handoffEnvelope"]["targetIdentity"] == {"repo": None, "pr": 1}
+
+
+@pytest.mark.parametrize("number", [0, -1, -0.5])
+def test_a_number_below_one_is_never_routed(number: object) -> None:
+    target = {"repo": "o/n", "pr": number}
+    answer = routing.detect({"target": target, "copilotState": "pr_draft", "reviewerState": "submitted_review"})
+    assert answer["routingOutcome"] == RECONCILE
+
+
+@pytest.mark.parametrize("repo", ["o/n", " Owner/Name ", "a-b/c_d.e", "o/.github"])
+def test_a_repository_that_a_forge_may_have_is_routed(repo: str) -> None:
+    target = {"repo": repo, "pr": 1}
+    answer = routing.detect({"target": target, "copilotState": "pr_draft", "reviewerState": "submitted_review"})
+    assert answer["handoffEnvelope"]["targetIdentity"] == {"repo": repo.strip().lower(), "pr": 1}

@@ -1,0 +1,18 @@
+"""Numbers on the command line."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import click
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers that neither ``nan``, which every comparison lets pass, nor ``inf`` is in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value} is no number that could be reached.", param, ctx)
+        return number
