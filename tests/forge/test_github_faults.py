@@ -266,14 +266,21 @@ def test_a_page_without_a_way_to_the_next_is_no_list(make_stage: GithubStages) -
 
 # --- changes whose answer is lost ---
 
-LOST = [faults.truncated(), faults.dropped_after(), faults.dropped_before(), faults.bad_gateway()]
+LOST = {
+    "truncated": faults.truncated(),
+    "dropped after": faults.dropped_after(),
+    "dropped before": faults.dropped_before(),
+    "502": faults.bad_gateway(),
+    "502 after": faults.bad_gateway(after=True),
+}
+lost = pytest.mark.parametrize("fault", LOST.values(), ids=LOST.keys())
 
 
 def _lost(fault: Fault, operation: str) -> Fault:
     return Fault(**{**fault.to_json(), "operation": operation})
 
 
-@pytest.mark.parametrize("fault", LOST, ids=["truncated", "dropped_after", "dropped_before", "502"])
+@lost
 @pytest.mark.parametrize("marker", ["", "<!-- c -->"])
 def test_a_comment_is_posted_once(make_stage: GithubStages, fault: Fault, marker: str) -> None:
     stage = make_stage()
@@ -284,7 +291,7 @@ def test_a_comment_is_posted_once(make_stage: GithubStages, fault: Fault, marker
     assert (only.id, posted.already) == (posted.id, False)
 
 
-@pytest.mark.parametrize("fault", LOST, ids=["truncated", "dropped_after", "dropped_before", "502"])
+@lost
 def test_a_review_a_staged_one_its_submission_a_reply_and_a_resolution_are_made_once(
     make_stage: GithubStages, fault: Fault
 ) -> None:
@@ -315,7 +322,7 @@ def test_a_review_a_staged_one_its_submission_a_reply_and_a_resolution_are_made_
     assert len(stage.github.pull(NAME, number).reviews) == 3  # a reply is a review of its own
 
 
-@pytest.mark.parametrize("fault", LOST, ids=["truncated", "dropped_after", "dropped_before", "502"])
+@lost
 def test_pull_requests_and_issues_are_made_and_turned_once(make_stage: GithubStages, fault: Fault) -> None:
     stage = make_stage()
     forge = stage.forge
@@ -338,7 +345,7 @@ def test_pull_requests_and_issues_are_made_and_turned_once(make_stage: GithubSta
     assert [one.login for one in forge.requested_reviewers(opened.number)] == ["another"]
 
 
-@pytest.mark.parametrize("fault", LOST, ids=["truncated", "dropped_after", "dropped_before", "502"])
+@lost
 def test_a_pending_review_is_discarded_once(make_stage: GithubStages, fault: Fault) -> None:
     stage = make_stage()
     opened = stage.open("feature", author="worker-1")
@@ -346,6 +353,35 @@ def test_a_pending_review_is_discarded_once(make_stage: GithubStages, fault: Fau
     stage.github.fault(_lost(fault, "deletePullRequestReview"))
     assert stage.forge.discard_review(opened.number, staged.id)
     assert stage.forge.pending_review(opened.number) is None
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_change_that_hung_is_looked_for_before_the_next_try(make_stage: GithubStages, after: bool) -> None:
+    stage = make_stage(more={"timeout": 1.0})
+    number = stage.open("feature").number
+    stage.github.fault(faults.hang(operation="addComment", after=after))
+    stage.forge.comment(number, "text")
+    assert [one.body for one in stage.forge.comments(number)] == ["text"]
+
+
+def test_a_change_that_was_made_and_answered_with_an_error_is_found(make_stage: GithubStages) -> None:
+    stage = make_stage()
+    number = stage.open("feature").number
+    stage.github.fault(faults.partial(["addComment"], operation="addComment"))
+    stage.forge.comment(number, "text")
+    assert [one.body for one in stage.forge.comments(number)] == ["text"]
+
+
+def test_nothing_is_tried_again_while_nobody_can_look(make_stage: GithubStages) -> None:
+    stage = make_stage()
+    number = stage.open("feature").number
+    stage.github.fault(faults.dropped_after(operation="addComment"))
+    stage.github.fault(faults.bad_gateway(operation="repository", skip=1, count=-1))
+    with pytest.raises(Unavailable, match="whether it was done is not known"):
+        stage.forge.comment(number, "text")
+    assert stage.asked("addComment") == 1
+    stage.github.server.faults.clear()
+    assert len(stage.forge.comments(number)) == 1
 
 
 def test_a_change_whose_outcome_stays_unknown_says_so(make_stage: GithubStages) -> None:

@@ -99,6 +99,13 @@ def test_the_tables_know_every_word_of_the_published_schema() -> None:
     assert set(STATUSES) == set(types["StatusState"].values)  # type: ignore[attr-defined]
 
 
+def test_the_number_of_a_job_that_graphql_does_not_give_is_read_off_its_address() -> None:
+    url = "https://github.com/octo/shop/actions/runs/30000000001/job/60000000002"
+    run = read_run(check_run(databaseId=None, detailsUrl=url))
+    assert (run.number, run.is_job, run.age[0]) == (60000000002, True, 60000000002)
+    assert read_run(check_run(databaseId=None)).number is None
+
+
 CANCELLED = check_run(conclusion="CANCELLED", databaseId=1)
 
 

@@ -9,7 +9,7 @@ from conductor.forge.github import queries
 from conductor.forge.github.api import Api, missing_pull
 from conductor.forge.github.heads import Heads
 from conductor.forge.github.pace import moment
-from conductor.forge.github.pulls import plain, refs_of, to_pull
+from conductor.forge.github.pulls import is_ours, plain, refs_of, to_pull
 from schemas.errors import BadInput, NotSo, Unavailable
 from schemas.forge import PullRequest
 from schemas.text import one_line
@@ -129,12 +129,8 @@ class GithubBase:
             lambda data: data["repository"]["pullRequests"],
             what=f"the pull request of {one_line(branch)}",
         )
-        for node in nodes or []:
-            home = node["headRepository"]
-            if home is not None and home["nameWithOwner"].lower() == self._pushed_to.lower():
-                found: Node = node
-                return found
-        return None
+        own = self._api.place.same(self._pushed_to)
+        return next((node for node in nodes or [] if is_ours(node, self._pushed_to, own=own)), None)
 
     def _settled(self, number: int) -> PullRequest:
         """A pull request just before something that cannot be taken back: read again, with the head of the remote."""

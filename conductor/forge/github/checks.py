@@ -6,6 +6,7 @@ newer one superseded is left out; a newest run that was cancelled failed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -34,6 +35,7 @@ STATUSES: dict[str, State] = {
     "EXPECTED": CheckState.PENDING,
 }
 """What a commit status means."""
+_JOB = re.compile(r"/actions/runs/\d+/job/(\d{1,18})(?:[/?#]|\Z)")
 
 
 class Run(NamedTuple):
@@ -71,16 +73,20 @@ def read_run(node: Mapping[str, Any]) -> Run:
     app = (suite.get("app") or {}).get("slug") or ""
     run = suite.get("workflowRun") or {}
     workflow = (run.get("workflow") or {}).get("name") or ""
+    url = node["detailsUrl"] or ""
+    # GitHub's numbers have outgrown GraphQL's; a job's stands in its address too.
+    job = _JOB.search(url)
+    number = node["databaseId"] or (int(job[1]) if job else None)
     return Run(
         # A workflow that runs for a push and for the request has two runs that both count.
         key=("run", node["name"], workflow, run.get("event") or "", app),
-        age=(node["databaseId"] or 0, node["startedAt"] or ""),
+        age=(number or 0, node["startedAt"] or ""),
         name=node["name"],
         state=_state_of(node["status"], node["conclusion"]),
         required=bool(node["isRequired"]),
-        url=node["detailsUrl"] or "",
+        url=url,
         node=node["id"],
-        number=node["databaseId"],
+        number=number,
         is_job=app == "github-actions" and bool(run),
         workflow_run=run.get("databaseId"),
         words=""

@@ -129,7 +129,9 @@ class GithubForge(ChecksOnGithub, IssuesOnGithub):
                 if not any(words in fault.said for words in _TOO_LARGE):
                     raise
             else:
-                return answer.text
+                # GitHub makes it of the head at that moment: a push meanwhile would make it another one's.
+                if self._node(pull.number)["headRefOid"] == commit:
+                    return answer.text
         return self._heads.diff(pull.base, commit)
 
     def create_pull_request(

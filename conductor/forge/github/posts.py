@@ -60,9 +60,9 @@ class PostsOnGithub(GithubBase):
         earlier = any(one["__typename"] == "PullRequestReview" and one["state"] != "PENDING" for one in talk)
         made = review_text(own=self._is_me(author_of(node)), verdict=verdict, body=body, earlier=earlier)
         text = marked(made.body, marker)
-        for one in talk:
+        for one in self._mine(number):
             # A pending review with the same marker gives way to it.
-            if one.get("state") == "PENDING" and self._is_me(author_of(one)) and stands_in(one["body"], text.marker):
+            if one["state"] == "PENDING" and stands_in(one["body"], text.marker):
                 self._drop_review(one["id"])
         given = {
             "pullRequestId": node["id"],
@@ -78,13 +78,20 @@ class PostsOnGithub(GithubBase):
     # --- inside ---
 
     def _talk(self, number: int) -> list[Node]:
-        """All comments and reviews in GitHub's order, the acting login's pending review too."""
+        """All comments and reviews in GitHub's order; a pending review may be among them."""
+        return self._list(queries.TALK, number, "timelineItems", "the comments")
+
+    def _reviews(self, number: int) -> list[Node]:
+        """All reviews, oldest first, the acting login's pending one too; GitHub shows nobody else's."""
+        return self._list(queries.REVIEWS, number, "reviews", "the reviews")
+
+    def _mine(self, number: int) -> list[Node]:
+        return [node for node in self._reviews(number) if self._is_me(author_of(node))]
+
+    def _list(self, document: str, number: int, field: str, what: str) -> list[Any]:
+        """All pages of a list of the pull request. Raises ``NotSo`` where there is no such pull request."""
         found = self._api.pages(
-            queries.TALK,
-            {"number": number},
-            pull_part("timelineItems"),
-            what=f"the comments on #{number}",
-            absent=True,
+            document, {"number": number}, pull_part(field), what=f"{what} of #{number}", absent=True
         )
         if found is None:
             raise missing_pull(number)

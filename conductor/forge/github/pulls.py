@@ -25,9 +25,17 @@ def author_of(node: Mapping[str, Any]) -> str:
     return str(at(node, "author", "login") or GHOST)
 
 
-def head_ref(node: Mapping[str, Any], pushed_to: str) -> str:
+def is_ours(node: Mapping[str, Any], pushed_to: str, *, own: bool) -> bool:
+    """Whether the head's branch is in the repository behind the remote. ``own``: that is the one of the pull requests
+    itself, which may have been renamed since the remote's URL was written."""
+    if own:
+        return not node["isCrossRepository"]
+    return str(at(node, "headRepository", "nameWithOwner") or "").lower() == pushed_to.lower()
+
+
+def head_ref(node: Mapping[str, Any], pushed_to: str, *, own: bool) -> str:
     """The ref on the remote that says what the head is: the branch, or for a fork's what GitHub keeps of it."""
-    if str(at(node, "headRepository", "nameWithOwner") or "").lower() == pushed_to.lower():
+    if is_ours(node, pushed_to, own=own):
         return f"refs/heads/{node['headRefName']}"
     return f"refs/pull/{node['number']}/head"
 
@@ -42,7 +50,7 @@ def refs_of(nodes: Iterable[Mapping[str, Any]], pushed_to: str, *, own: bool) ->
     found = []
     for node in nodes:
         if node["state"] == "OPEN":
-            found += [head_ref(node, pushed_to), *([base_ref(node)] if own else [])]
+            found += [head_ref(node, pushed_to, own=own), *([base_ref(node)] if own else [])]
     return found
 
 
@@ -51,7 +59,7 @@ def to_pull(node: Mapping[str, Any], refs: Mapping[str, str], pushed_to: str, *,
     base = node["baseRefOid"]
     head = node["headRefOid"]
     if node["state"] == "OPEN":
-        head = refs.get(head_ref(node, pushed_to), head)
+        head = refs.get(head_ref(node, pushed_to, own=own), head)
         base = (refs.get(base_ref(node)) if own else None) or at(node, "baseRef", "target", "oid") or base
     return PullRequest(
         number=node["number"],

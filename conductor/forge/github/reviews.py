@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from conductor.core.diff import shown_lines
 from conductor.forge.github import queries
-from conductor.forge.github.api import Json, missing_pull, next_page, nodes_of, pull_part
+from conductor.forge.github.api import Json, next_page, nodes_of
 from conductor.forge.github.base import Node
 from conductor.forge.github.faults import Missing, Refused
 from conductor.forge.github.marks import bare, last_marker, marked, stands_in
@@ -213,13 +213,6 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
         elif pull.head != commit and not stale:
             raise HeadMovedError(pull.head)
 
-    def _reviews(self, number: int) -> list[Node]:
-        """All reviews, oldest first, the acting login's pending one too; GitHub shows nobody else's."""
-        return self._list(queries.REVIEWS, number, "reviews", "the reviews")
-
-    def _mine(self, number: int) -> list[Node]:
-        return [node for node in self._reviews(number) if self._is_me(author_of(node))]
-
     # --- threads ---
 
     def threads(self, number: int) -> list[Thread]:
@@ -317,15 +310,6 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
             )
             or []
         )
-
-    def _list(self, document: str, number: int, field: str, what: str) -> list[Any]:
-        """All pages of a list of the pull request. Raises ``NotSo`` where there is no such pull request."""
-        found = self._api.pages(
-            document, {"number": number}, pull_part(field), what=f"{what} of #{number}", absent=True
-        )
-        if found is None:
-            raise missing_pull(number)
-        return found
 
 
 def marked_remark(body: str) -> str:
