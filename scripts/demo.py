@@ -2,6 +2,9 @@
 
 A small project is made in a temporary folder, with a private tmux server and the embedded forge. The workers are
 scripted agents: real programs in real panes that edit, commit, push and report as their script says.
+
+With ``--forge github`` the same is played through the real ``gh``, against the tests' stand-in (``tests/github``): it
+executes GitHub's published schema on this machine, and git pushes into a bare repository of its own.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,14 +21,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from conductor.panes.processes import end, tree
 
 PYTHON = Path(sys.executable)
+ROOT = Path(__file__).resolve().parents[1]
 BUDGET = 80.0
 """Seconds for the whole piece; ``--budget`` gives a busy machine more."""
 ISSUES = (
@@ -201,6 +206,9 @@ class Stage:
     root: Path
     socket: Path
     say: Callable[[str], None]
+    forge: str = "local"
+    more: dict[str, str] = field(default_factory=dict)
+    """Variables by which gh and git reach the stand-in for GitHub."""
 
     def run(self, *argv: str, check: bool = True, text: str | None = None) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(argv, cwd=self.root, capture_output=True, text=True, input=text, env=self.environment())
@@ -230,14 +238,37 @@ class Stage:
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "LC_ALL", "TERM", "TMPDIR") if name in os.environ}
         path = str(PYTHON.parent) + os.pathsep + os.environ.get("PATH", os.defpath)
-        return {"TERM": "xterm-256color", **kept, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        return {"TERM": "xterm-256color", **kept, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", **self.more}
 
 
 @contextmanager
-def stage(say: Callable[[str], None]) -> Iterator[Stage]:
+def github(made: Stage, folder: Path) -> Iterator[None]:
+    """The stand-in for GitHub in a process of its own: the project is ``octo/shop``, its checks are the unit tests."""
+    test = shlex.join([str(PYTHON), "-m", "unittest", "-q"])
+    argv = [str(PYTHON), "-m", "tests.github", "--folder", str(folder), "--repository", f"octo/shop={made.root}"]
+    argv += ["--login", "maestro", "--check", f"test={test}"]
+    process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    door, answers = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
+    try:
+        first = answers.readline()
+        if not first:
+            raise DemoError("the stand-in for GitHub did not start (scripts/setup --with-github fetches what it needs)")
+        made.more = json.loads(first)["environments"]["maestro"]
+        made.more["PATH"] = str(PYTHON.parent) + os.pathsep + made.more["PATH"]
+        yield
+    finally:
+        door.close()
+        answers.close()
+        honest = process.wait(timeout=30) == 0
+    if not honest:
+        raise DemoError("the stand-in for GitHub was asked what it does not model; its lines above say what")
+
+
+@contextmanager
+def stage(say: Callable[[str], None], forge: str = "local") -> Iterator[Stage]:
     """A fresh project and a private tmux server, both gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="tm-demo-"))
-    made = Stage(folder / "shop", folder / "tmux", say)
+    made = Stage(folder / "shop", folder / "tmux", say, forge)
     try:
         made.root.mkdir()
         for name, text in PROJECT.items():
@@ -247,27 +278,35 @@ def stage(say: Callable[[str], None]) -> Iterator[Stage]:
         made.run("git", "config", "user.email", "demo@example.invalid")
         made.run("git", "add", "-A")
         made.run("git", "commit", "-q", "-m", "A small shop")
-        yield made
+        with github(made, folder / "github") if forge == "github" else nullcontext():
+            try:
+                yield made
+            finally:
+                with made.end_of_server():
+                    if (made.root / ".taskmaestro").exists():
+                        made.taskmaestro("stop", "--panes", check=False)
     finally:
-        with made.end_of_server():
-            if (made.root / ".taskmaestro").exists():
-                made.taskmaestro("stop", "--panes", check=False)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+UNITTEST = f'test = [{json.dumps(str(PYTHON))}, "-m", "unittest", "-q"]\n\n'
+FORGES = {
+    "local": f"[forge.local.checks]\n{UNITTEST}",
+    # Nothing tells of a change on GitHub, so the demonstration asks more often than one should.
+    "github": '[forge]\nkind = "github"\n\n[ci]\npoll = 1.0\n\n',
+}
 
 
 def configure(made: Stage) -> None:
     """``init`` as a user would, then the demonstration's own agent, socket and pace."""
-    made.taskmaestro("init")
+    made.taskmaestro("init", "--forge", made.forge)
     path = made.root / ".taskmaestro" / "config.toml"
     (made.root.parent / "script.json").write_text(json.dumps(script()), encoding="utf-8")
     path.write_text(
         'agent = "scripted"\n\n'
         f"[tmux]\nsocket = {json.dumps(str(made.socket))}\n\n"
         f'[agents.scripted]\nargs = ["--script", {json.dumps(str(made.root.parent / "script.json"))}]\n\n'
-        "[forge.local.checks]\n"
-        f'test = [{json.dumps(str(PYTHON))}, "-m", "unittest", "-q"]\n\n'
-        f'[battery]\ntest = [{json.dumps(str(PYTHON))}, "-m", "unittest", "-q"]\n\n'
-        f'[review.verification]\ntest = [{json.dumps(str(PYTHON))}, "-m", "unittest", "-q"]\n',
+        f"{FORGES[made.forge]}[battery]\n{UNITTEST}[review.verification]\n{UNITTEST}",
         encoding="utf-8",
     )
 
@@ -387,6 +426,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="end with one JSON object on stdout")
     parser.add_argument("--attach", action="store_true", help="show the panes themselves in this terminal meanwhile")
     parser.add_argument("--budget", type=float, default=BUDGET, metavar="SECONDS", help="give up after so long")
+    parser.add_argument("--forge", choices=sorted(FORGES), default="local", help="where the pull requests are")
     options = parser.parse_args()
     said: list[str] = []
     quiet = options.json or options.attach
@@ -412,7 +452,7 @@ def main() -> int:
                 time.sleep(5)
 
     try:
-        with stage(say) as made:
+        with stage(say, options.forge) as made:
             thread = threading.Thread(target=work, args=(made,))
             thread.start()
             if options.attach:

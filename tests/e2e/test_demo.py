@@ -11,19 +11,22 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.github.fixtures import reason_to_skip
 from tests.support.tmux_server import short_folder
 
+needs_github = pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip() or "")
 ROOT = Path(__file__).parents[2]
 BUDGET = 400
 """Seconds; it takes half a minute alone, and other tests run beside it."""
 
 
 @pytest.mark.timeout(BUDGET + 100)
-def test_the_demonstration_plays_in_a_clean_environment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("forge", ["local", pytest.param("github", marks=needs_github)])
+def test_the_demonstration_plays_in_a_clean_environment(tmp_path: Path, forge: str) -> None:
     home, places = tmp_path / "home", short_folder()
     home.mkdir()
     done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts/demo.py"), "--json", "--budget", str(BUDGET)],
+        [sys.executable, str(ROOT / "scripts/demo.py"), "--json", "--budget", str(BUDGET), "--forge", forge],
         cwd=tmp_path,
         env={"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(places), "GIT_CONFIG_NOSYSTEM": "1"},
         stdin=subprocess.DEVNULL,

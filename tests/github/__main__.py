@@ -10,6 +10,7 @@ Other processes ask it by `tests.github.git_ssh.ask(socket, verb, {...})`: `stat
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shlex
 import signal
@@ -43,11 +44,12 @@ def main() -> int:
         github.adopt(Path(path), name, login=first, checks=checks, protected=tuple(options.required))
         environments = {login: github.environment(login) for login in options.login}
         print(json.dumps({"socket": str(github.socket), "environments": environments}), flush=True)
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             sys.stdin.read()
-        except KeyboardInterrupt:
-            return 0
-    return 0
+        amiss = [*github.server.unmodelled, *github.server.violations]
+        for line in amiss:
+            sys.stderr.write(f"{line}\n")
+    return 1 if amiss else 0
 
 
 if __name__ == "__main__":
