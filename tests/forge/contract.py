@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.ports import HeadMovedError
+from conductor.ports import HeadMovedError, LinksIssues
 from schemas.errors import BadInput, NotSo
 from schemas.forge import Checks, CheckState
 from schemas.review import Verdict
@@ -169,6 +169,18 @@ class ForgeContract:
         assert forge.issue(first.number).state == "closed"
         with pytest.raises(NotSo, match="77"):
             forge.close_issue(77)
+
+    def test_an_issue_tells_its_pull_requests_also_when_they_are_over(self, make_stage: MakeStage) -> None:
+        stage = make_stage()
+        assert isinstance(stage.forge, LinksIssues)
+        issue = stage.forge.create_issue("One", "").number
+        closed = stage.open("first", body=f"Closes #{issue}").number
+        stage.forge.close_pull_request(closed)
+        opened = stage.open("second", body=f"fixes #{issue}").number
+        stage.open("third", body="something else")
+        found = stage.forge.pull_requests_closing(issue)
+        assert [(pull.number, pull.state) for pull in found] == [(closed, "closed"), (opened, "open")]
+        assert stage.forge.pull_requests_closing(4711) == []
 
     # --- checks ---
 

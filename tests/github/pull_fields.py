@@ -229,11 +229,12 @@ FIELDS["PullRequest"] = SUBJECT | {
     ),
 }
 FIELDS["Issue"]["closedByPullRequestsReferences"] = (
-    lambda issue, _, includeClosedPrs=False, orderByState=False, **asked: connection(
+    lambda issue, _, includeClosedPrs=False, orderByState=False, userLinkedOnly=False, **asked: connection(
         [
             one
             for one in issue.repository.pulls
-            if issue in closed_issues(one) and (includeClosedPrs or one.state != "CLOSED")
+            # Nothing is linked here but by the text of a pull request.
+            if not userLinkedOnly and issue in closed_issues(one) and (includeClosedPrs or one.state != "CLOSED")
         ],
         "closedByPullRequestsReferences",
         **asked,

@@ -8,7 +8,7 @@ from conductor.forge.github.marks import bare, marked, stands_in
 from conductor.forge.github.redact import redacted
 from conductor.forge.texts import checked_title
 from schemas.errors import NotSo
-from schemas.forge import Issue
+from schemas.forge import Issue, PullRequest
 
 
 class IssuesOnGithub(GithubBase):
@@ -34,6 +34,21 @@ class IssuesOnGithub(GithubBase):
     def issues(self) -> list[Issue]:
         nodes = self._api.pages(queries.ISSUES, {}, lambda data: data["repository"]["issues"], what="the open issues")
         return sorted((_to_issue(node) for node in nodes or []), key=lambda issue: issue.number)
+
+    def pull_requests_closing(self, issue: int) -> list[PullRequest]:
+        """Those of this repository whose text closes the issue, in any state, oldest first."""
+
+        def read(data: Node) -> Node | None:
+            node = data["repository"]["issueOrPullRequest"]
+            if node is None or node["__typename"] != "Issue":
+                return None
+            found: Node = node["closedByPullRequestsReferences"]
+            return found
+
+        what = f"the pull requests of issue #{issue}"
+        nodes = self._api.pages(queries.CLOSING_PULLS, {"number": issue}, read, what=what, absent=True)
+        own = [node for node in nodes or [] if self._api.place.same(node["repository"]["nameWithOwner"])]
+        return sorted(self._to_pulls(own), key=lambda pull: pull.number)
 
     def create_issue(self, title: str, body: str) -> Issue:
         line, text = checked_title(title), marked(body, "", empty=True)

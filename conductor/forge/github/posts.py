@@ -43,7 +43,7 @@ class PostsOnGithub(GithubBase):
             lambda: self._api.change(
                 queries.ADD_COMMENT,
                 {"input": {"subjectId": pull["id"], "body": text.body}},
-                lambda data: _posted(data["addComment"]["commentEdge"]["node"]),
+                lambda data: _commented(data["addComment"]["commentEdge"]["node"]),
                 what=f"the comment on #{number}",
             ),
             lambda: self._posted_already(number, text, pull),
@@ -101,8 +101,11 @@ class PostsOnGithub(GithubBase):
         """The acting login's post with this marker."""
         for one in talk:
             if one.get("state") != "PENDING" and self._is_me(author_of(one)) and stands_in(one["body"], marker):
-                own = self._is_me(author_of(pull)) and one["__typename"] == "PullRequestReview"
-                return Posted(id=one["id"], url=one["url"] or "", already=True, as_comment=own)
+                review = one["__typename"] == "PullRequestReview"
+                own = self._is_me(author_of(pull)) and review
+                return Posted(
+                    id=review_id(one) if review else one["id"], url=one["url"] or "", already=True, as_comment=own
+                )
         return None
 
     def _posted_already(self, number: int, text: Marked, pull: Node) -> Posted | None:
@@ -115,7 +118,7 @@ class PostsOnGithub(GithubBase):
             return self._api.change(
                 queries.ADD_REVIEW,
                 {"input": dict(given)},
-                lambda data: _posted(data["addPullRequestReview"]["pullRequestReview"], as_comment=as_comment),
+                lambda data: submitted_as(data["addPullRequestReview"]["pullRequestReview"], as_comment=as_comment),
                 what=f"the review of #{number}",
             )
         except Refused as fault:
@@ -131,6 +134,11 @@ class PostsOnGithub(GithubBase):
             ),
             lambda: None,
         )
+
+
+def review_id(node: Node) -> str:
+    """A review's number, by which it is known outside: snapshots and local states hold a number."""
+    return str(int(node["fullDatabaseId"]))
 
 
 def may_approve(pull: PullRequest, head: str) -> None:
@@ -151,8 +159,14 @@ def review_fault(fault: Refused, number: int) -> NotSo:
     return fault
 
 
-def _posted(node: Mapping[str, Any], *, as_comment: bool = False) -> Posted:
-    return Posted(id=node["id"], url=node["url"] or "", as_comment=as_comment)
+def submitted_as(node: Node, *, as_comment: bool) -> Posted:
+    if node["state"] == "PENDING":
+        raise ValueError("the review is pending still")
+    return Posted(id=review_id(node), url=node["url"] or "", as_comment=as_comment)
+
+
+def _commented(node: Node) -> Posted:
+    return Posted(id=node["id"], url=node["url"] or "")
 
 
 def _to_comment(node: Node) -> Comment:
@@ -162,7 +176,7 @@ def _to_comment(node: Node) -> Comment:
         )
     commit = node["commit"]
     return Comment(
-        id=node["id"],
+        id=review_id(node),
         author=author_of(node),
         body=bare(node["body"]),
         at=node["submittedAt"] or node["createdAt"],

@@ -83,13 +83,16 @@ TALK = _repository(
       itemTypes: [ISSUE_COMMENT, PULL_REQUEST_REVIEW], first: 100, after: $after) {{ {PAGE} nodes {{
         __typename
         ... on IssueComment {{ id url body createdAt author {{ login }} }}
-        ... on PullRequestReview {{ id url body createdAt submittedAt state author {{ login }} commit {{ oid }} }}
+        ... on PullRequestReview {{
+          id fullDatabaseId url body createdAt submittedAt state author {{ login }} commit {{ oid }}
+        }}
     }} }} }}""",
     parameters="$number: Int!, $after: String",
 )
 REVIEWS = _repository(
     f"""pullRequest(number: $number) {{ reviews(first: 100, after: $after) {{ {PAGE} nodes {{
-        id url body createdAt submittedAt state author {{ login }} commit {{ oid }} comments {{ totalCount }}
+        id fullDatabaseId url body createdAt submittedAt state
+        author {{ login }} commit {{ oid }} comments {{ totalCount }}
     }} }} }}""",
     parameters="$number: Int!, $after: String",
 )
@@ -101,7 +104,8 @@ REQUESTED = _repository(
     parameters="$number: Int!, $after: String",
 )
 _THREAD_COMMENTS = f"""{{ {PAGE} nodes {{
-  id url body createdAt state author {{ login }} originalCommit {{ oid }} commit {{ oid }} pullRequestReview {{ id }}
+  id url body createdAt state author {{ login }}
+  originalCommit {{ oid }} commit {{ oid }} pullRequestReview {{ fullDatabaseId }}
 }} }}"""
 THREADS = _repository(
     f"""pullRequest(number: $number) {{ reviewThreads(first: 100, after: $after) {{ {PAGE} nodes {{
@@ -127,6 +131,13 @@ _ISSUE = "id number title body state"
 ISSUE = _repository(
     f"issueOrPullRequest(number: $number) {{ __typename ... on Issue {{ {_ISSUE} }} }}", parameters="$number: Int!"
 )
+CLOSING_PULLS = _repository(
+    f"issueOrPullRequest(number: $number) {{ __typename ... on Issue {{ closedByPullRequestsReferences("
+    f"first: 100, after: $after, includeClosedPrs: true) {{ {PAGE} nodes {{ ...Pull repository {{ nameWithOwner }} }} "
+    "} } }",
+    parameters="$number: Int!, $after: String",
+    fragments=PULL,
+)
 ISSUES = _repository(
     f"issues(states: OPEN, first: 100, after: $after, orderBy: {{field: CREATED_AT, direction: ASC}}) "
     f"{{ {PAGE} nodes {{ {_ISSUE} }} }}",
@@ -142,7 +153,9 @@ def _mutation(verb: str, answer: str, fragments: str = "") -> str:
     return f"mutation($input: {kind}) {{ {verb}(input: $input) {{ {answer} }} }}{fragments}"
 
 
-_REVIEW = "pullRequestReview { id url body state author { login } commit { oid } comments { totalCount } }"
+_REVIEW = (
+    "pullRequestReview { id fullDatabaseId url body state author { login } commit { oid } comments { totalCount } }"
+)
 
 ADD_COMMENT = _mutation("addComment", "commentEdge { node { id url } }")
 ADD_REVIEW = _mutation("addPullRequestReview", _REVIEW)

@@ -12,7 +12,7 @@ from conductor.forge.github.api import Json, next_page, nodes_of
 from conductor.forge.github.base import Node
 from conductor.forge.github.faults import Missing, Refused
 from conductor.forge.github.marks import bare, last_marker, marked, stands_in
-from conductor.forge.github.posts import EVENTS, PostsOnGithub, may_approve, review_fault
+from conductor.forge.github.posts import EVENTS, PostsOnGithub, may_approve, review_fault, review_id, submitted_as
 from conductor.forge.github.pulls import author_of, plain
 from conductor.forge.github.redact import redacted
 from conductor.forge.texts import checked_body, review_text
@@ -149,7 +149,7 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
         if other is None:
             return None
         raise NotSo(
-            f"another review of #{number} is pending ({other['id']}, for {(_commit(other) or '')[:12]})",
+            f"another review of #{number} is pending ({review_id(other)}, for {(_commit(other) or '')[:12]})",
             f"Submit it, or discard it: taskmaestro pr discard {number}",
         )
 
@@ -165,20 +165,21 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
                 )
 
     def discard_review(self, number: int, review: str) -> bool:
-        def is_pending() -> bool:
-            return any(node["id"] == review and node["state"] == "PENDING" for node in self._mine(number))
+        def pending() -> Node | None:
+            found = self._review(number, review)
+            return found if found is not None and found["state"] == "PENDING" else None
 
-        if not is_pending():
+        node = pending()
+        if node is None:
             return False
         try:
-            self._drop_review(review)
+            self._drop_review(node["id"])
         except Missing:  # somebody else was quicker, or an attempt whose answer was lost
-            return not is_pending()
+            return pending() is None
         return True
 
     def submit_review(self, number: int, review: str, *, verdict: Verdict | None, stale: bool = False) -> Posted:
-        mine = self._mine(number)
-        node = next((one for one in mine if one["id"] == review), None)
+        node = self._review(number, review)
         if node is None:
             raise NotSo(f"#{number} has no review {one_line(review)} of yours", "Stage it first.")
         pull = self._settled(number)
@@ -190,20 +191,25 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
         body, state, as_comment = node["body"] or "", "commented", False
         if verdict is not None:
             body, state, as_comment = review_text(own=own, verdict=verdict, body=body, earlier=earlier)
-        given = {"pullRequestReviewId": review, "event": EVENTS[state], "body": body}
+        given = {"pullRequestReviewId": node["id"], "event": EVENTS[state], "body": body}
 
         def look() -> Posted | None:
-            now = next((one for one in self._mine(number) if one["id"] == review), None)
-            gone = now is None or now["state"] == "PENDING"
-            return None if now is None or gone else Posted(id=review, url=now["url"] or "", as_comment=as_comment)
+            now = self._review(number, review)
+            if now is None or now["state"] == "PENDING":
+                return None
+            return submitted_as(now, as_comment=as_comment)
 
         return self._api.once(lambda: self._submit(given, number, as_comment=as_comment), look)
+
+    def _review(self, number: int, review: str) -> Node | None:
+        """The acting login's review of this id."""
+        return next((one for one in self._mine(number) if review_id(one) == review), None)
 
     def _submit(self, given: Json, number: int, *, as_comment: bool) -> Posted:
         return self._api.change(
             queries.SUBMIT_REVIEW,
             {"input": given},
-            lambda data: _submitted_as(data["submitPullRequestReview"]["pullRequestReview"], as_comment=as_comment),
+            lambda data: submitted_as(data["submitPullRequestReview"]["pullRequestReview"], as_comment=as_comment),
             what=f"the review of #{number}",
         )
 
@@ -244,7 +250,7 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
             path=node["path"],
             line=node["line"],
             commit=began.get("oid") or "",
-            review=(first["pullRequestReview"] or {}).get("id"),
+            review=None if first["pullRequestReview"] is None else review_id(first["pullRequestReview"]),
             resolved=node["isResolved"],
             comments=tuple(
                 ThreadComment(author=author_of(one), body=bare(one["body"]), at=one["createdAt"]) for one in told
@@ -335,7 +341,7 @@ def _pending_of(mine: Sequence[Node]) -> Node | None:
 def _pending(node: Node, *, already: bool = False, own: bool = False) -> PendingReview:
     submitted = node["state"] != "PENDING"
     return PendingReview(
-        id=node["id"],
+        id=review_id(node),
         author=author_of(node),
         commit=_commit(node) or "",
         body=bare(node["body"]),
@@ -353,7 +359,7 @@ def _submitted(node: Node) -> SubmittedReview:
     if state not in _STATES:
         raise ValueError(f"a review is {state}")
     return SubmittedReview(
-        id=node["id"],
+        id=review_id(node),
         author=author_of(node),
         state=state,
         commit=_commit(node),
@@ -361,12 +367,6 @@ def _submitted(node: Node) -> SubmittedReview:
         at=node["submittedAt"] or node["createdAt"],
         url=node["url"] or "",
     )
-
-
-def _submitted_as(node: Node, *, as_comment: bool) -> Posted:
-    if node["state"] == "PENDING":
-        raise ValueError("the review is pending still")
-    return Posted(id=node["id"], url=node["url"] or "", as_comment=as_comment)
 
 
 def _reply(node: Node) -> Posted:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from conductor.core.description import closed_by
 from conductor.forge.local import posts, pulls, repository, reviews, runs
 from conductor.forge.local.layout import Layout, replace_text, write_needed
 from conductor.forge.local.plumbing import commit_tree, commits_between, diff, git, merged_tree, update_ref
@@ -148,7 +149,7 @@ class LocalForge(reviews.ReviewsOfLocal):
     def pull_requests_closing(self, issue: int) -> list[PullRequest]:
         with self._store.read() as connection:
             numbers = [row["number"] for row in connection.execute("SELECT number FROM pulls ORDER BY number")]
-        return [pull for pull in self.pull_requests(numbers) if pull.issue == issue]
+        return [pull for pull in self.pull_requests(numbers) if issue in closed_by(pull.body)]
 
     def heads(self, number: int) -> list[str]:
         """Every head that was seen, oldest first."""
