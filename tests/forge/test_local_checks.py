@@ -313,7 +313,7 @@ def test_a_changed_configuration_runs_the_new_checks_of_the_same_head(make_stage
     number = stage.open("feature").number
     assert settled(stage, number).state is CheckState.FAILED
     changed = LocalForge.create_or_open(stage.root, LocalForgeConfig(checks={"new": ("true",)}), "conductor")
-    done = settled(Stage(stage.root, changed, "origin"), number)
+    done = settled(Stage(stage.root, changed, "origin", acting=stage.acting), number)
     assert [(check.name, check.state) for check in done.checks] == [("new", CheckState.PASSED)]
     changed.close()
 
