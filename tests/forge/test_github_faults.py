@@ -68,6 +68,16 @@ def test_a_spoilt_answer_is_asked_for_again(make_stage: GithubStages, fault: Fau
         (faults.truncated(count=-1), Unavailable, "GitHub"),
         (faults.dropped_before(count=-1), Unavailable, "GitHub"),
         (Fault("answer", count=-1, body='{"data": {"repository": {}}}'), Unavailable, "another shape"),
+        (
+            Fault("answer", count=-1, body='{"data": {"repository": {"p1": {"number": 1}}, "rateLimit": null}}'),
+            Unavailable,
+            "another shape",
+        ),
+        (
+            Fault("answer", count=-1, body='{"data": {"repository": {"p1": {"number": 2}}, "rateLimit": null}}'),
+            Unavailable,
+            "answered with #2 for #1",
+        ),
         (Fault("answer", count=-1, body="[]"), Unavailable, "no object|broke off"),
         (
             Fault(
@@ -249,6 +259,27 @@ def test_every_list_has_all_pages(make_stage: GithubStages) -> None:
     for name, ask in read.items():
         with pytest.raises(Unavailable, match="502"):
             print(name, ask())
+
+
+LISTS: dict[str, str] = {
+    "comments": "timelineItems",
+    "submitted_reviews": "reviews",
+    "pending_review": "reviews",
+    "threads": "reviewThreads",
+    "requested_reviewers": "reviewRequests",
+}
+
+
+@pytest.mark.parametrize("verb", LISTS)
+def test_an_entry_of_another_shape_is_a_fault_and_not_left_out(make_stage: GithubStages, verb: str) -> None:
+    stage = make_stage()
+    number = stage.open("feature").number
+    stage.forge.login()
+    page = {"pageInfo": {"hasNextPage": False, "endCursor": None}, "nodes": [{"author": {"login": "conductor"}}]}
+    body = {"data": {"repository": {"pullRequest": {LISTS[verb]: page}}}}
+    stage.github.fault(Fault("answer", count=-1, body=json.dumps(body)))
+    with pytest.raises(Unavailable, match="another shape"):
+        getattr(stage.forge, verb)(number)
 
 
 def test_a_page_without_a_way_to_the_next_is_no_list(make_stage: GithubStages) -> None:

@@ -7,7 +7,8 @@ it is tried again its trace is looked for. Whatever an answer lacks is a fault, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -96,8 +97,9 @@ class Api:
             page = self.query(document, {**variables, "after": after}, connection, what=what, absent=absent, own=own)
             if page is None:
                 return None
-            found += nodes_of(page, what)
-            following = next_page(page, after, what)
+            with self.shaped(what):
+                found += nodes_of(page, what)
+                following = next_page(page, after, what)
             if following is None:
                 return found
             after = following
@@ -125,7 +127,8 @@ class Api:
             self._judge(errors, told, answer, what, absent)
         if not isinstance(told, dict):
             raise Dropped(f"GitHub's answer to {what} has no data", "Ask again.")
-        return self._shaped(told, read, what)
+        with self.shaped(what):
+            return read(told)
 
     def _judge(self, errors: Any, told: Any, answer: Answer, what: str, absent: bool) -> None:
         """Raise what the errors mean, unless all of them are absences that the caller can read off the data."""
@@ -145,9 +148,11 @@ class Api:
         self._limit(fault, "graphql", answer)
         raise fault
 
-    def _shaped(self, data: Json, read: Callable[[Json], A], what: str) -> A:
+    @contextmanager
+    def shaped(self, what: str) -> Iterator[None]:
+        """Reading values off an answer: one of another shape than it should have is ``Unavailable``, no crash."""
         try:
-            return read(data)
+            yield
         except Fault:
             raise
         except (LookupError, TypeError, AttributeError, ValueError) as error:

@@ -103,8 +103,11 @@ class GithubBase:
     def _to_pulls(self, nodes: Sequence[Node], *, must: bool = False) -> list[PullRequest]:
         """As values, with the remote's heads. ``must``: the remote has to answer."""
         own = self._api.place.same(self._pushed_to)
-        refs = self._heads.refs(refs_of(nodes, self._pushed_to, own=own), must=must)
-        return [to_pull(node, refs, self._pushed_to, own=own) for node in nodes]
+        with self._api.shaped("pull requests"):
+            wanted = refs_of(nodes, self._pushed_to, own=own)
+        refs = self._heads.refs(wanted, must=must)
+        with self._api.shaped("pull requests"):
+            return [to_pull(node, refs, self._pushed_to, own=own) for node in nodes]
 
     def pull_request(self, number: int) -> PullRequest:
         return self._to_pulls([self._node(number)])[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any
 
 from conductor.forge.github import queries
@@ -28,6 +29,7 @@ class ChecksOnGithub(ReviewsOnGithub):
     _optional_blocks: bool
     _clock: Callable[[], float]
     _first_seen: dict[tuple[int, str], float]
+    _seen_lock: Lock
 
     def checks(self, numbers: Sequence[int]) -> dict[int, Checks]:
         """As the port says. Where some checks are required, those decide; the others are listed."""
@@ -53,13 +55,14 @@ class ChecksOnGithub(ReviewsOnGithub):
         return Polled({pull.number: pull for pull in pulls}, answers)
 
     def _checks_now(self, node: Node, pull: PullRequest) -> Checks:
-        commits = node["commits"]["nodes"]
-        commit = commits[-1]["commit"] if commits else None
-        if commit is not None and commit["oid"] == pull.head:
-            runs: list[Run] | None = self._runs(pull.number, pull.head, commit["statusCheckRollup"])
-        else:
-            runs = self._runs_of(pull.number, pull.head)  # the API is behind the remote
-        fresh = self._is_fresh(pull, known=runs is not None, current=node["headRefOid"] == pull.head)
+        with self._api.shaped(f"the checks of #{pull.number}"):
+            commits = node["commits"]["nodes"]
+            commit = commits[-1]["commit"] if commits else None
+            if commit is not None and commit["oid"] == pull.head:
+                runs: list[Run] | None = self._runs(pull.number, pull.head, commit["statusCheckRollup"])
+            else:
+                runs = self._runs_of(pull.number, pull.head)  # the API is behind the remote
+            fresh = self._is_fresh(pull, known=runs is not None, current=node["headRefOid"] == pull.head)
         return self._judged(pull, pull.head, runs or [], fresh=fresh)
 
     def _judged(self, pull: PullRequest, head: str, runs: Sequence[Run], *, fresh: bool) -> Checks:
@@ -90,9 +93,10 @@ class ChecksOnGithub(ReviewsOnGithub):
         if pull.state != "open":
             return False
         now = self._clock()
-        while len(self._first_seen) >= _MOST_SEEN:
-            self._first_seen.pop(next(iter(self._first_seen)))
-        seen = self._first_seen.setdefault((pull.number, pull.head), now)
+        with self._seen_lock:
+            while len(self._first_seen) >= _MOST_SEEN:
+                self._first_seen.pop(next(iter(self._first_seen)))
+            seen = self._first_seen.setdefault((pull.number, pull.head), now)
         if not known:
             return True
         changed = (self._api.pace.server_now() - pull.updated_at).total_seconds()
@@ -112,7 +116,8 @@ class ChecksOnGithub(ReviewsOnGithub):
     def _runs_of(self, number: int, head: str) -> list[Run] | None:
         """All runs of any commit; None where GitHub does not know the commit (yet)."""
         found = self._contexts(number, head, None)
-        return None if found is None else [read_run(node) for node in found]
+        with self._api.shaped(f"the checks of {head[:12]}"):
+            return None if found is None else [read_run(node) for node in found]
 
     def _contexts(self, number: int, head: str, after: str | None) -> list[Any] | None:
         def read(data: Json) -> Json | None:
@@ -142,7 +147,8 @@ class ChecksOnGithub(ReviewsOnGithub):
     def pushes(self, number: int) -> list[Push]:
         pull = self.pull_request(number)
         nodes = self._list(queries.HISTORY, number, "timelineItems", "the history")
-        return heads_of(nodes, pull.head, self._api.pace.server_now())
+        with self._api.shaped(f"the history of #{number}"):
+            return heads_of(nodes, pull.head, self._api.pace.server_now())
 
     def rerun_checks(self, number: int) -> Checks:
         """Run the checks of the current head once more: of each workflow what failed, all of it where nothing did."""

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Lock
 
 from conductor.forge.github import queries
 from conductor.forge.github.api import Api, Retries
@@ -63,6 +64,7 @@ class GithubForge(ChecksOnGithub, IssuesOnGithub):
         self._logs = Logs(api, log_lines)
         self._clock = clock
         self._first_seen: dict[tuple[int, str], float] = {}
+        self._seen_lock = Lock()
 
     @classmethod
     def open(

@@ -15,7 +15,9 @@ class IssuesOnGithub(GithubBase):
     """Read, list, make and close issues."""
 
     def issue(self, number: int) -> Issue:
-        return _to_issue(self._issue(number))
+        node = self._issue(number)
+        with self._api.shaped(f"issue #{number}"):
+            return _to_issue(node)
 
     def _issue(self, number: int) -> Node:
         node = self._api.query(
@@ -33,7 +35,8 @@ class IssuesOnGithub(GithubBase):
 
     def issues(self) -> list[Issue]:
         nodes = self._api.pages(queries.ISSUES, {}, lambda data: data["repository"]["issues"], what="the open issues")
-        return sorted((_to_issue(node) for node in nodes or []), key=lambda issue: issue.number)
+        with self._api.shaped("the open issues"):
+            return sorted((_to_issue(node) for node in nodes or []), key=lambda issue: issue.number)
 
     def pull_requests_closing(self, issue: int) -> list[PullRequest]:
         """Those of this repository whose text closes the issue, in any state, oldest first."""

@@ -32,7 +32,9 @@ class PostsOnGithub(GithubBase):
     """Comments and submitted reviews."""
 
     def comments(self, number: int) -> list[Comment]:
-        return [_to_comment(node) for node in self._talk(number) if node.get("state") != "PENDING"]
+        talk = self._talk(number)
+        with self._api.shaped(f"the comments of #{number}"):
+            return [_to_comment(node) for node in talk if node.get("state") != "PENDING"]
 
     def comment(self, number: int, body: str, *, marker: str = "", author: str | None = None) -> Posted:
         self._acts_as(author)
@@ -79,22 +81,25 @@ class PostsOnGithub(GithubBase):
 
     def _talk(self, number: int) -> list[Node]:
         """All comments and reviews in GitHub's order; a pending review may be among them."""
-        return self._list(queries.TALK, number, "timelineItems", "the comments")
+        return self._list(queries.TALK, number, "timelineItems", "the comments", ("id", "body", "url", "__typename"))
 
     def _reviews(self, number: int) -> list[Node]:
         """All reviews, oldest first, the acting login's pending one too; GitHub shows nobody else's."""
-        return self._list(queries.REVIEWS, number, "reviews", "the reviews")
+        return self._list(queries.REVIEWS, number, "reviews", "the reviews", ("id", "body", "url", "state", "commit"))
 
     def _mine(self, number: int) -> list[Node]:
         return [node for node in self._reviews(number) if self._is_me(author_of(node))]
 
-    def _list(self, document: str, number: int, field: str, what: str) -> list[Any]:
-        """All pages of a list of the pull request. Raises ``NotSo`` where there is no such pull request."""
-        found = self._api.pages(
-            document, {"number": number}, pull_part(field), what=f"{what} of #{number}", absent=True
-        )
+    def _list(self, document: str, number: int, field: str, what: str, keys: Sequence[str] = ()) -> list[Any]:
+        """All pages of a list of the pull request, whose entries have these keys. ``NotSo`` without a pull request."""
+        what = f"{what} of #{number}"
+        found = self._api.pages(document, {"number": number}, pull_part(field), what=what, absent=True)
         if found is None:
             raise missing_pull(number)
+        with self._api.shaped(what):
+            for node in found:
+                for key in keys:
+                    node[key]  # a missing one is the fault that is looked for
         return found
 
     def _find(self, talk: Sequence[Node], marker: str, pull: Node) -> Posted | None:

@@ -32,6 +32,7 @@ from schemas.review import Verdict
 from schemas.text import one_line
 
 _State = Literal["approved", "commented", "changes_requested", "dismissed"]
+_THREAD_KEYS = ("id", "path", "line", "isResolved", "comments")
 _STATES: tuple[str, ...] = get_args(_State)
 
 
@@ -46,7 +47,8 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
 
     def requested_reviewers(self, number: int) -> list[RequestedReviewer]:
         found = self._list(queries.REQUESTED, number, "reviewRequests", "the requested reviewers")
-        logins = [(one["requestedReviewer"] or {}).get("login") for one in found]
+        with self._api.shaped(f"the requested reviewers of #{number}"):
+            logins = [(one["requestedReviewer"] or {}).get("login") for one in found]
         # A team has no login; who of it reviews is not known before somebody does.
         return [RequestedReviewer(login=login) for login in sorted(filter(None, logins), key=str.lower)]
 
@@ -93,11 +95,14 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
     # --- reviews ---
 
     def submitted_reviews(self, number: int) -> list[SubmittedReview]:
-        return [_submitted(node) for node in self._reviews(number) if node["state"] != "PENDING"]
+        found = self._reviews(number)
+        with self._api.shaped(f"the reviews of #{number}"):
+            return [_submitted(node) for node in found if node["state"] != "PENDING"]
 
     def pending_review(self, number: int) -> PendingReview | None:
         found = _pending_of(self._mine(number))
-        return None if found is None else _pending(found, already=True)
+        with self._api.shaped(f"the pending review of #{number}"):
+            return None if found is None else _pending(found, already=True)
 
     def stage_review(
         self, number: int, *, commit: str, body: str, marker: str, comments: Sequence[DraftComment] = ()
@@ -222,7 +227,9 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
     # --- threads ---
 
     def threads(self, number: int) -> list[Thread]:
-        found = [self._thread(node) for node in self._list(queries.THREADS, number, "reviewThreads", "the threads")]
+        nodes = self._list(queries.THREADS, number, "reviewThreads", "the threads", _THREAD_KEYS)
+        with self._api.shaped(f"the threads of #{number}"):
+            found = [self._thread(node) for node in nodes]
         return [thread for thread in found if thread is not None]
 
     def _thread(self, node: Node) -> Thread | None:
@@ -299,7 +306,7 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
         return self._api.once(change, lambda: None)
 
     def _thread_node(self, number: int, thread: str) -> Node:
-        for node in self._list(queries.THREADS, number, "reviewThreads", "the threads"):
+        for node in self._list(queries.THREADS, number, "reviewThreads", "the threads", _THREAD_KEYS):
             if node["id"] == thread:
                 found: Node = node
                 return found
