@@ -47,10 +47,13 @@ def pulls(numbers: Sequence[int]) -> str:
 
 
 def checks(numbers: Sequence[int]) -> str:
-    """Many pull requests with the checks of their newest commits, each as ``p<number>``."""
+    """Many pull requests with the checks of their newest commits and the names of those that the base requires, each as
+    ``p<number>``.
+    """
     fields = "\n".join(
-        f"p{number}: pullRequest(number: {number}) {{ ...Pull commits(last: 1) {{ nodes {{ commit {{ oid "
-        f"{_contexts(number)} }} }} }} }}"
+        f"p{number}: pullRequest(number: {number}) {{ ...Pull "
+        "rule: baseRef { refUpdateRule { requiredStatusCheckContexts } } "
+        f"commits(last: 1) {{ nodes {{ commit {{ oid {_contexts(number)} }} }} }} }}"
         for number in numbers
     )
     return _repository(fields, fragments=PULL, budget=True)
