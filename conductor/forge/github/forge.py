@@ -19,12 +19,12 @@ from conductor.forge.github.issues import IssuesOnGithub
 from conductor.forge.github.logs import Logs
 from conductor.forge.github.pace import pace_of
 from conductor.forge.github.program import find_gh
-from conductor.forge.github.redact import TOKEN_VARIABLES, redacted
+from conductor.forge.github.redact import redacted
 from conductor.forge.github.remote import GITHUB, Place, named, parse_remote
 from conductor.forge.texts import checked_body, checked_title
 from schemas.config import Config
 from schemas.errors import BadInput, Fault, NotSo
-from schemas.forge import ApiBudget, PullRequest
+from schemas.forge import TOKEN_VARIABLES, ApiBudget, PullRequest
 from schemas.text import one_line
 
 _DIFF = "application/vnd.github.diff"
