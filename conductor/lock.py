@@ -33,6 +33,7 @@ class OneOwner:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._fd = -1
+        self._facts: dict[str, object] = {}
 
     def acquire(self) -> None:
         """Take the lock or raise ``Unavailable`` that names the holder."""
@@ -44,11 +45,20 @@ class OneOwner:
             raise Unavailable(
                 f"{self.refusal}: pid {held.get('pid', '?')} on {held.get('host', '?')}", self.hint
             ) from None
-        facts = {"pid": os.getpid(), "host": os.uname().nodename, "since": datetime.now(UTC).isoformat()}
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps(facts).encode(), 0)
-        os.fsync(fd)
         self._fd = fd
+        self._facts = {"pid": os.getpid(), "host": os.uname().nodename, "since": datetime.now(UTC).isoformat()}
+        self._write()
+
+    def tell_ending(self) -> None:
+        """Readers see from now on that this owner is about to let go (``ending``)."""
+        if self._fd >= 0:
+            self._facts = {**self._facts, "ending": True}
+            self._write()
+
+    def _write(self) -> None:
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, json.dumps(self._facts).encode(), 0)
+        os.fsync(self._fd)
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -106,7 +116,9 @@ def _flock(fd: int, how: int) -> bool:
 
 
 def holder(path: Path) -> dict[str, Any] | None:
-    """Who holds the lock now: ``pid``, ``host``, ``since``; None where nobody does. Needs to read the file only."""
+    """Who holds the lock now: ``pid``, ``host``, ``since``, and ``ending`` where it lets go; None where nobody does.
+    Needs to read the file only.
+    """
     try:
         fd = _open(path, os.O_RDONLY)
     except FileNotFoundError:

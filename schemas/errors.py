@@ -47,6 +47,10 @@ class NeedsPerson(Fault):
     exit_code = 4
 
 
+class NoLeave(NeedsPerson):
+    """The forge does nothing for this login before a person mends it: no login, or no right to it."""
+
+
 class StillPending(Fault):
     """Not decided yet; ask again later."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -37,7 +39,13 @@ def command(plain: bool) -> None:
     context = find_context()
     layout = Layout(context.root)
     view = PlainLines(sys.stdout) if plain or not sys.stdout.isatty() else LiveTable(terminal())
-    conductor = Conductor(layout, context.config, outside_of(layout, context.config), _listeners(layout, view))
+    conductor = Conductor(
+        layout,
+        context.config,
+        outside_of(layout, context.config),
+        _listeners(layout, view),
+        end_hard=partial(_end_hard, view),
+    )
 
     def end(_number: int, _frame: FrameType | None) -> None:
         conductor.stop()
@@ -46,6 +54,19 @@ def command(plain: bool) -> None:
         signal.signal(number, end)
     with view:
         conductor.run()
+
+
+def _end_hard(view: Display) -> None:
+    """Something that was begun does not come back, such as a question to a forge that hangs. The next start looks at
+    what became of it, as after a kill; until this process is gone it keeps the lock.
+    """
+    from conductor.panes.processes import end, tree
+
+    view.__exit__(None, None, None)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    end(tree(os.getpid()), grace=1.0)
+    os._exit(0)
 
 
 def _listeners(layout: Layout, view: Display) -> Listeners:

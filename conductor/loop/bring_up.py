@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,12 +22,14 @@ from conductor.layout import Layout
 from conductor.loop.delivery import NO_TOKENS, worker_environment
 from conductor.ports import AgentKind, PaneInfo, Panes, PaneSpec, Worktree, Worktrees
 from schemas.config import Config
-from schemas.errors import BadInput, NotSo
+from schemas.errors import BadInput, NotSo, Unavailable
 from schemas.events import Event, PaneAdded, PaneBound, TaskGiven
 from schemas.forge import TOKEN_VARIABLES, Issue
 from schemas.pane import Role
 from schemas.text import clean
 
+_ENDING = 30.0
+"""Seconds for which a conductor that is ending is waited for."""
 _WAITING = "waits for the conductor"
 PLACEHOLDER = ("/bin/sh", "-c", f"printf '%s\\n' 'taskmaestro: this pane {_WAITING}'; exec cat")
 CONDUCTOR_PANE = 0
@@ -152,6 +155,7 @@ def bring_up(
     The conductor's own pane comes first: it loads while the worktrees are made.
     """
     notes: list[str] = []
+    _wait_for_one_that_ends(layout)
     conductor = [] if holder(layout.lock) is not None else [conductor_spec(layout)]
     if conductor:
         panes.ensure_session(conductor)
@@ -263,6 +267,18 @@ def _specs(layout: Layout, plan: Plan) -> list[PaneSpec]:
             )
         )
     return specs
+
+
+def _wait_for_one_that_ends(layout: Layout) -> None:
+    """A conductor that is ending is not one that runs. Raises ``Unavailable`` where it takes too long over it."""
+    deadline = time.monotonic() + _ENDING
+    while (held := holder(layout.lock)) is not None and held.get("ending"):
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                f"the conductor (pid {held.get('pid')}) is ending, and has not ended within {_ENDING:.0f} s",
+                f"`kill -9 {held.get('pid')}` is safe: the next start recovers from the journal.",
+            )
+        time.sleep(0.02)
 
 
 def conductor_spec(layout: Layout) -> PaneSpec:

@@ -84,12 +84,15 @@ class Conductor:
         listeners: Listeners | None = None,
         *,
         probe: Probe | None = None,
+        end_hard: Callable[[], None] = lambda: None,
     ) -> None:
+        """``end_hard`` ends the process where an effect does not end; it is called while the lock is held."""
         self.layout = layout
         self.config = config
         self.outside = outside
         self.listeners = listeners or Listeners()
         self._lock = ConductorLock(layout.lock)
+        self._end_hard = end_hard
         self._taking = threading.Lock()
         self._taken: set[str] = set()
         self._missing: set[int] = set()
@@ -177,11 +180,14 @@ class Conductor:
                 self.supervisor.stop()
                 self.outside.panes.close()
                 self.engine.journal.close()
+            if self.engine.left_running:
+                self._end_hard()
         finally:
             self._lock.release()
 
     def stop(self) -> None:
-        """End in good order: what runs is finished or left for the next start."""
+        """End in good order: what runs is finished, or left for the next start where it takes too long."""
+        self._lock.tell_ending()
         self.engine.note("conductor stopped")
         self.engine.stop()
 

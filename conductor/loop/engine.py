@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -58,6 +58,9 @@ class Watcher(Protocol):
 
     def __call__(self, lines: Sequence[tuple[JournalLine, str]], before: Fleet, after: Fleet) -> None: ...
 
+
+STOP_GRACE = 8.0
+"""Seconds that ``stop`` leaves to effects that run. What has not ended by then is looked at by the next start."""
 
 Probe = Callable[[str, str], None]
 """Called at each boundary of an effect with (boundary, effect kind); tests end the process there. The boundaries:
@@ -112,6 +115,9 @@ class Engine:
         self._on_trouble = on_trouble or (lambda _text: None)
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="effect")
+        self._running: set[Future[None]] = set()
+        self.left_running = False
+        """An effect had not ended when the engine stopped waiting for it; its thread goes on."""
         self._lanes = Lanes()
         self._full = False
         self._stopping = threading.Event()
@@ -157,7 +163,8 @@ class Engine:
         if self._take(batch, schedule=False):
             batch = []
         self._lanes.stop_all()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.left_running = bool(wait(self._running, STOP_GRACE).not_done)
         self._take([*batch, *self._drain()], schedule=False)
 
     def _collect(self) -> list[_Item]:
@@ -307,7 +314,8 @@ class Engine:
     def _begin(self, outstanding: Outstanding, lane: Lane, *, again: bool) -> None:
         stop = self._lanes.begin(lane, outstanding.key)
         self._probe("again" if again else "intended", outstanding.effect.kind)
-        self._pool.submit(self._perform, outstanding, stop, again)
+        self._running = {one for one in self._running if not one.done()}
+        self._running.add(self._pool.submit(self._perform, outstanding, stop, again))
 
     def _perform(self, outstanding: Outstanding, stop: threading.Event, again: bool) -> None:
         effect = outstanding.effect

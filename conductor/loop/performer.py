@@ -34,7 +34,7 @@ from schemas.effects import (
     TakeBackTask,
     WriteResult,
 )
-from schemas.errors import BadInput, Fault, Unavailable
+from schemas.errors import BadInput, Fault, NoLeave, Unavailable
 from schemas.events import (
     CiLost,
     EffectFailed,
@@ -121,7 +121,7 @@ class Performer:
             reason = f"{fault.strerror or fault} ({fault.filename})" if fault.filename else str(fault)
             outcome = self._broken(effect, tries, reason)
         except Fault as fault:
-            if isinstance(fault, Unavailable) and isinstance(effect, _ASK_FORGE) and tries.count < _GIVE_UP_AFTER:
+            if self._comes_back(effect, fault, tries):
                 outcome = self._later(effect, tries, str(fault))
             else:
                 outcome = self._broken(effect, tries, str(fault))
@@ -153,6 +153,12 @@ class Performer:
                 return Done(detail=self.worktrees.keep(effect.head, effect.name))
             case QuarantineResult():
                 return self._quarantine(effect)
+
+    def _comes_back(self, effect: Effect, fault: Fault, tries: Tries) -> bool:
+        """Whether to wait for the forge. A review waits for as long as it takes: nobody else would begin it again."""
+        if isinstance(effect, RunReview):
+            return isinstance(fault, Unavailable | NoLeave)
+        return isinstance(fault, Unavailable) and isinstance(effect, _ASK_FORGE) and tries.count < _GIVE_UP_AFTER
 
     def _later(self, effect: Effect, tries: Tries, reason: str) -> Retry:
         told = ForgeFailed(pane=effect.pane, at=_now(), reason=one_line(reason, 500))

@@ -70,7 +70,8 @@ class Poller:
     def stop(self) -> None:
         self._stopped = True
         self._poke.set()
-        self._thread.join(timeout=10)
+        # It may be waiting for a forge that does not answer; nothing is lost with its answer.
+        self._thread.join(timeout=3)
 
     def _run(self) -> None:
         while True:

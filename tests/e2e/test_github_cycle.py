@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from tests.github import faults
 from tests.github.fixtures import github  # noqa: F401  # a fixture
 from tests.github.model import PullRequest
 from tests.github.world import GithubWorld
-from tests.support.fleet import RED, FleetWorld, fleet_world, mending, wrong_work  # noqa: F401  # a fixture
+from tests.support.fleet import RED, FleetWorld, fleet_world, good_work, mending, wrong_work  # noqa: F401  # a fixture
 from tests.support.waiting import wait_until
 
 NAME = "octo/shop"
@@ -125,3 +127,40 @@ def test_a_review_whose_answer_never_came_is_not_posted_again_by_the_next_conduc
     assert [one.state for one in pull(github).reviews] == ["CHANGES_REQUESTED", "APPROVED"]
     assert [event["already"] for event in shop.events("review_posted")].count(True) == 1
     shop.taskmaestro("replay")
+
+
+def test_a_limit_in_the_middle_of_a_review_is_waited_for_and_told(
+    shop: FleetWorld,
+    github: GithubWorld,  # noqa: F811
+) -> None:
+    """Longer than a caller waits by itself; nobody has to decide anything."""
+    slow = ["sh", "-c", f"while ! test -e {shop.folder}/limited; do sleep 0.05; done"]
+    shop.begin(good_work(1), issues=1, review__verification={"quick": slow})
+    shop.wait_event("review_stage", 2)
+    github.fault(faults.rate_limited(reset_in=25, operation="repository", count=2))
+    (shop.folder / "limited").touch()
+    shop.wait_status(1, "reviewing", attention="forge_unavailable")
+    shop.wait_status(1, "approved", attention=None, timeout=90)
+    shop.wait_settled()
+    assert [one.state for one in pull(github).reviews] == ["APPROVED"]
+    assert shop.events("user_decided") == []
+
+
+def test_stop_ends_a_conductor_whose_forge_hangs_and_up_starts_the_next_one(
+    shop: FleetWorld,
+    github: GithubWorld,  # noqa: F811
+) -> None:
+    hanging = github.fault(faults.hang(count=-1, login="maestro", operation="submitPullRequestReview"))
+    begin(shop)
+    wait_until(lambda: hanging.happened, 90, "the hang")
+    first = shop.conductor()
+    began = time.monotonic()
+    os.kill(first, signal.SIGTERM)
+    hanging.count = 0
+    shop.taskmaestro("up")
+    assert time.monotonic() - began < 25
+    assert shop.conductor() != first
+    assert not psutil.pid_exists(first)
+    shop.wait_status(1, "approved", attention=None, cycle=1)
+    shop.wait_settled()
+    assert [one.state for one in pull(github).reviews] == ["CHANGES_REQUESTED", "APPROVED"]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from schemas.errors import Fault, NeedsPerson, NotSo, Unavailable
+from schemas.errors import Fault, NoLeave, NotSo, Unavailable
 from schemas.text import one_line
 
 STATUS_PAGE = "https://www.githubstatus.com"
@@ -44,7 +44,7 @@ class Missing(Refused):
     """What was asked about is not there, or not for this login."""
 
 
-class Denied(NeedsPerson):
+class Denied(NoLeave):
     """The login may not do that; only a person can change it."""
 
 
@@ -63,12 +63,10 @@ _ARCHIVED = re.compile(r"archived", re.IGNORECASE)
 _SAML = re.compile(r"SAML|single sign-on", re.IGNORECASE)
 
 
-def not_logged_in(host: str, said: str = "") -> NeedsPerson:
+def not_logged_in(host: str, said: str = "") -> NoLeave:
     """gh has no token for the host, or one that does not count any more."""
     tail = f": {said}" if said else ""
-    return NeedsPerson(
-        f"gh is not logged in to {host}{tail}", f"Log in: gh auth login --hostname {host} (or set a new GH_TOKEN)."
-    )
+    return NoLeave(f"gh is not logged in to {host}{tail}", f"Log in: gh auth login --hostname {host}")
 
 
 def is_limited(facts: Facts) -> bool:
