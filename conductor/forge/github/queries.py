@@ -38,8 +38,8 @@ statusCheckRollup {{ contexts(first: 100{", after: $after" if after else ""}) {{
 def _repository(query: str, fields: str, *, parameters: str = "", fragments: str = "", budget: bool = False) -> str:
     more = f", {parameters}" if parameters else ""
     return (
-        f"query {query}($owner: String!, $name: String!{more}) {{ repository(owner: $owner, name: $name) {{ {fields} }} "
-        f"{BUDGET if budget else ''} }}{fragments}"
+        f"query {query}($owner: String!, $name: String!{more}) {{ "
+        f"repository(owner: $owner, name: $name) {{ {fields} }} {BUDGET if budget else ''} }}{fragments}"
     )
 
 
@@ -88,7 +88,7 @@ OPEN_PULLS = _repository(
 )
 PULLS_OF_BRANCH = _repository(
     "PullsOfBranch",
-    f"pullRequests(headRefName: $branch, states: OPEN, first: 100, after: $after) {{ {PAGE} nodes {{ ...Pull }} }}",
+    f"id pullRequests(headRefName: $branch, states: OPEN, first: 100, after: $after) {{ {PAGE} nodes {{ ...Pull }} }}",
     parameters="$branch: String!, $after: String",
     fragments=PULL,
 )
@@ -109,11 +109,12 @@ TALK = _repository(
 )
 REVIEWS = _repository(
     "Reviews",
-    f"""pullRequest(number: $number) {{ reviews(first: 100, after: $after) {{ {PAGE} nodes {{
+    f"""pullRequest(number: $number) {{ ...Pull reviews(first: 100, after: $after) {{ {PAGE} nodes {{
         id fullDatabaseId url body createdAt submittedAt state
         author {{ login }} commit {{ oid }} comments {{ totalCount }}
     }} }} }}""",
     parameters="$number: Int!, $after: String",
+    fragments=PULL,
 )
 REQUESTED = _repository(
     "Requested",
@@ -134,8 +135,8 @@ THREADS = _repository(
     }} }} }}""",
     parameters="$number: Int!, $after: String",
 )
-THREAD_COMMENTS = f"""query ThreadComments($thread: ID!, $after: String) {{ node(id: $thread) {{ ... on PullRequestReviewThread {{
-  comments(first: 100, after: $after) {_THREAD_COMMENTS}
+THREAD_COMMENTS = f"""query ThreadComments($thread: ID!, $after: String) {{ node(id: $thread) {{
+  ... on PullRequestReviewThread {{ comments(first: 100, after: $after) {_THREAD_COMMENTS}
 }} }} }}"""
 HISTORY = _repository(
     "History",
