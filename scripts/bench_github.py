@@ -19,7 +19,6 @@ and after a review, and looking before a post whether it was posted already.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -214,7 +213,6 @@ def ended(made: Stage) -> bool:
 
 def verbs(made: Stage, side: Side) -> dict[str, Cost]:
     """What each plain verb asks, once gh has looked up what it keeps."""
-    number = "1"
     for index in (1, 2):
         made.run("git", "switch", "-q", "-c", f"plain-{index}", "main")
         made.run("git", "commit", "-q", "--allow-empty", "-m", f"plain {index}")
@@ -255,6 +253,7 @@ class Line(NamedTuple):
     unit: str
     ours: int
     plain: int | None
+    aim: str = ""
 
 
 def measure(say: Callable[[str], object]) -> list[Line]:
@@ -279,10 +278,3 @@ def measure(say: Callable[[str], object]) -> list[Line]:
     ):
         found += [Line(name, unit, getattr(mine, unit), getattr(theirs, unit)) for unit in Cost._fields]
     return [*found, Line("github, git reads of the remote", "connections", ours.fetches, None)]
-
-
-if __name__ == "__main__":
-    try:
-        print(json.dumps([line._asdict() for line in measure(lambda text: print(text, file=sys.stderr))], indent=1))
-    except subprocess.CalledProcessError as fault:
-        sys.exit(str(fault))
