@@ -113,8 +113,8 @@ class GithubForgeConfig(Frozen):
     grace: float | None = Field(
         default=None, ge=0, description="seconds after a push in which no checks means not yet; default: grace of [ci]"
     )
-    optional_blocks: bool = Field(
-        default=False, description="a failed check counts although others are required and it is not"
+    only_required: bool = Field(
+        default=False, description="where GitHub requires some checks, the others are listed and decide nothing"
     )
     log_lines: int = Field(default=40, ge=1, le=1000, description="lines of a failed check's log that are shown")
 

@@ -9,6 +9,9 @@ from pydantic import Field
 
 from schemas.base import Frozen, Moment
 
+TOKEN_VARIABLES = ("GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
+"""Variables that hold a forge's token. No pane gets them: whatever runs there could read them."""
+
 
 class CheckState(StrEnum):
     """The state of one check, or of all checks of a head taken together.

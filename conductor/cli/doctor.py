@@ -184,14 +184,17 @@ def _configured(context: Context) -> Iterator[Check]:
         yield Check("configuration", "ok", str(layout.config))
     else:
         yield Check("configuration", "warn", "there is none: the defaults count", "taskmaestro init")
-    yield from _forge(config, written=layout.config.exists())
+    yield from _forge(config, context.root, written=layout.config.exists())
     yield from _agents(layout, config)
     yield _lock(layout)
 
 
-def _forge(config: Config, *, written: bool) -> Iterator[Check]:
+def _forge(config: Config, root: Path, *, written: bool) -> Iterator[Check]:
     if config.forge.kind == "github":
-        yield _gh(config)
+        gh = _gh(config)
+        yield gh
+        if gh.state == "ok":
+            yield _github(config, root)
         return
     if config.forge.kind != "local":
         return
@@ -212,7 +215,19 @@ def _gh(config: Config) -> Check:
     except Fault as fault:
         return Check("gh", "missing", fault.what, f"{install_command('gh')}\n{fault.hint}")
     version = ".".join(map(str, version_of(found)))
-    return Check("gh", "ok", f"{found} {version} (`gh auth status` tells whether it is logged in)")
+    return Check("gh", "ok", f"{found} {version}")
+
+
+def _github(config: Config, root: Path) -> Check:
+    from conductor.forge.github.access import access
+
+    try:
+        found = access(config, root)
+    except Fault as fault:
+        return Check("github", "missing", fault.what, fault.hint)
+    if found.wrong is not None:
+        return Check("github", "warn", found.wrong, found.fix)
+    return Check("github", "ok", f"{found.repository}, as {found.login}")
 
 
 def _agents(layout: Layout, config: Config) -> Iterator[Check]:

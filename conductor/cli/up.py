@@ -12,6 +12,7 @@ from conductor.cli.named import issue_named
 from conductor.cli.output import answer, note
 from conductor.layout import Layout
 from schemas.errors import BadInput, Unavailable
+from schemas.forge import TOKEN_VARIABLES
 from schemas.text import one_line
 
 _START_WAIT = 15.0
@@ -77,6 +78,9 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
             "no checks are configured ([forge.local.checks] in config.toml): nothing can turn green."
             " `taskmaestro init` detects some; else name them there, or set allow_no_checks under [ci]."
         )
+    told = [name for name in TOKEN_VARIABLES if os.environ.get(name)]
+    if config.forge.kind == "github" and told:
+        note(f"{told[0]} is not handed to the panes: what runs there uses gh's own login (`gh auth login`).")
     panes = panes_of(layout, config)
     done = bring_up(
         layout,

@@ -18,12 +18,12 @@ from pathlib import Path
 from conductor import inbox
 from conductor.journal import holder
 from conductor.layout import Layout
-from conductor.loop.delivery import worker_environment
+from conductor.loop.delivery import NO_TOKENS, worker_environment
 from conductor.ports import AgentKind, PaneInfo, Panes, PaneSpec, Worktree, Worktrees
 from schemas.config import Config
 from schemas.errors import BadInput, NotSo
 from schemas.events import Event, PaneAdded, PaneBound, TaskGiven
-from schemas.forge import Issue
+from schemas.forge import TOKEN_VARIABLES, Issue
 from schemas.pane import Role
 from schemas.text import clean
 
@@ -135,9 +135,11 @@ class BroughtUp:
 
 
 def chosen(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
-    """The variables with one of these names; ``PREFIX_*`` stands for many."""
+    """The variables with one of these names; ``PREFIX_*`` stands for many. A forge's token is never among them."""
     return {
-        name: value for name, value in environment.items() if any(fnmatchcase(name, pattern) for pattern in patterns)
+        name: value
+        for name, value in environment.items()
+        if name not in TOKEN_VARIABLES and any(fnmatchcase(name, pattern) for pattern in patterns)
     }
 
 
@@ -271,7 +273,7 @@ def conductor_spec(layout: Layout) -> PaneSpec:
         title="conductor",
         cwd=layout.root,
         argv=(sys.executable, "-m", "conductor.cli.main", "conduct"),
-        env={"PATH": worker_environment(layout, 0)["PATH"]},
+        env={"PATH": worker_environment(layout, 0)["PATH"], **NO_TOKENS},
     )
 
 

@@ -22,6 +22,7 @@ from conductor.ports import AgentKind, AgentState, Delivery, Launch, Panes, Pane
 from schemas.effects import SendTask, StartAgent, TakeBackTask
 from schemas.errors import Fault
 from schemas.events import TaskDelivered, TaskQueued, TaskStranded
+from schemas.forge import TOKEN_VARIABLES
 from schemas.pane import Role
 from schemas.text import clean
 from worker.tools.files import replace_file
@@ -190,6 +191,10 @@ def hook_argv() -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", str(hook))
 
 
+NO_TOKENS = dict.fromkeys(TOKEN_VARIABLES, "")
+"""Empty is as good as unset to gh; a tmux server that was started elsewhere may know real ones."""
+
+
 def worker_environment(layout: Layout, index: int) -> dict[str, str]:
     """What a worker's pane needs to know who it is. Nothing secret."""
     here = str(Path(sys.executable).parent)
@@ -200,6 +205,7 @@ def worker_environment(layout: Layout, index: int) -> dict[str, str]:
         "TASKMAESTRO_HOOK": json.dumps(list(hook_argv())),
         "TASKMAESTRO_LOGIN": f"worker-{index}",
         "PATH": here + os.pathsep + os.environ.get("PATH", os.defpath),
+        **NO_TOKENS,
     }
 
 

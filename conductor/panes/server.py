@@ -18,6 +18,7 @@ from pathlib import Path
 
 from conductor.panes.control import ConnectionLost, ControlClient, TmuxRefused
 from schemas.errors import Unavailable
+from schemas.forge import TOKEN_VARIABLES
 from schemas.text import one_line
 
 OLDEST = (3, 2)
@@ -66,7 +67,9 @@ class Tmux:
         self._timeout = timeout
         inherited = os.environ.get("TMUX", "").rpartition(",")[0].rpartition(",")[0]
         self.socket = socket or (Path(inherited) if inherited else None)
-        self._env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
+        # A server that is started here keeps this environment, for all that ever runs on it.
+        left_out = {"TMUX", "TMUX_PANE", *TOKEN_VARIABLES}
+        self._env = {name: value for name, value in os.environ.items() if name not in left_out}
         self._client: ControlClient | None = None
         self._lock = threading.Lock()
         self._next_try = 0.0

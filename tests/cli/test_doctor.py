@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from conductor.cli import doctor
 from conductor.cli.doctor import Check, all_checks, install_command
 from conductor.cli.main import main
 from conductor.lock import ConductorLock
+from tests.github.fixtures import github  # noqa: F401  # a fixture
+from tests.github.world import GithubWorld
 from tests.support.repos import git
 from tests.support.stories import Run
 
@@ -185,6 +188,39 @@ def test_gh_is_needed_for_the_github_forge_only(
     assert (old.state, "2.82.1 or newer" in old.text) == ("missing", True)
     program(programs, "gh", "echo gh version 2.103.3")
     assert checks(repository)["gh"].state == "ok"
+
+
+@pytest.fixture
+def on_github(repository: Path, github: GithubWorld, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F811
+    """The repository on the stand-in, gh logged in as ``maestro``."""
+    github.adopt(repository, "octo/shop", login="maestro")
+    for name, value in github.environment("maestro").items():
+        monkeypatch.setenv(name, value)
+    config = repository / ".taskmaestro" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('[forge]\nkind = "github"\n')
+    return repository
+
+
+def test_it_says_as_whom_and_on_which_repository_it_works(on_github: Path, github: GithubWorld) -> None:  # noqa: F811
+    assert checks(on_github)["github"] == Check("github", "ok", "octo/shop, as maestro")
+    github.repository("octo/shop").archived = True
+    found = checks(on_github)["github"]
+    assert (found.state, "archived" in found.text) == ("warn", True)
+
+
+def test_a_login_that_is_missing_or_in_a_variable_alone_is_told_with_its_remedy(
+    on_github: Path,
+    github: GithubWorld,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hosts = Path(os.environ["GH_CONFIG_DIR"]) / "hosts.yml"
+    hosts.write_text("{}\n")
+    found = checks(on_github)["github"]
+    assert (found.state, "gh auth login" in found.fix) == ("missing", True)
+    monkeypatch.setenv("GH_TOKEN", github.user("maestro").token)
+    found = checks(on_github)["github"]
+    assert (found.state, found.text) == ("warn", "gh is logged in by GH_TOKEN alone, which no pane gets")
 
 
 def test_a_missing_agent_is_told_with_npm_where_that_is_missing_too(repository: Path, programs: Path) -> None:

@@ -112,8 +112,8 @@ def test_runs_and_statuses_of_any_provider_count(make_stage: GithubStages) -> No
     assert (failing.name, failing.log_url, failing.tail) == ("ci/other", "https://ci.example/9", "2 tests failed")
 
 
-def test_where_some_are_required_the_others_are_listed_and_do_not_decide(make_stage: GithubStages) -> None:
-    stage = make_stage(protected=("unit",))
+def test_the_required_ones_can_decide_alone_and_the_others_are_listed(make_stage: GithubStages) -> None:
+    stage = make_stage(protected=("unit",), more={"only_required": True})
     opened = stage.open("feature")
     stage.github.put_check(NAME, opened.head, "unit", "SUCCESS")
     stage.github.put_check(NAME, opened.head, "lint", "FAILURE", log="lint says no\n")
@@ -126,12 +126,24 @@ def test_where_some_are_required_the_others_are_listed_and_do_not_decide(make_st
     assert checks(stage, opened.number).state is CheckState.FAILED
 
 
-def test_an_optional_failure_decides_where_that_is_configured(make_stage: GithubStages) -> None:
-    stage = make_stage(protected=("unit",), more={"optional_blocks": True})
+def test_an_optional_failure_decides_too_unless_told_otherwise(make_stage: GithubStages) -> None:
+    stage = make_stage(protected=("unit",))
     opened = stage.open("feature")
     stage.github.put_check(NAME, opened.head, "unit", "SUCCESS")
     stage.github.put_check(NAME, opened.head, "lint", "FAILURE")
     assert checks(stage, opened.number).state is CheckState.FAILED
+
+
+def test_a_required_check_that_never_appears_is_awaited_and_never_green(make_stage: GithubStages) -> None:
+    stage = make_stage(protected=("unit", "deploy"))
+    opened = stage.open("feature")
+    assert checks(stage, opened.number).state is CheckState.PENDING
+    stage.github.put_check(NAME, opened.head, "unit", "SUCCESS")
+    found = checks(stage, opened.number)
+    assert {one.name: one.state for one in found.checks} == {"unit": CheckState.PASSED, "deploy": CheckState.PENDING}
+    assert found.state is CheckState.PENDING
+    stage.github.put_status(NAME, opened.head, "deploy", "SUCCESS")
+    assert checks(stage, opened.number).state is CheckState.PASSED
 
 
 def test_more_than_a_hundred_checks_are_all_read(make_stage: GithubStages) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.forge.github.checks import CONCLUSIONS, STATUSES, UNFINISHED, Run, newest, overall, read_run
+from conductor.forge.github.checks import CONCLUSIONS, STATUSES, UNFINISHED, Run, absent, newest, overall, read_run
 from conductor.forge.github.faults import Dropped, Facts, Limited, Missing, Refused, of_graphql, of_status, said_by
 from conductor.forge.github.logs import tail_of
 from schemas.errors import Fault, NeedsPerson, Unavailable
@@ -124,10 +124,9 @@ CANCELLED = check_run(conclusion="CANCELLED", databaseId=1)
         ([check_run(conclusion="FAILURE"), check_run(databaseId=2, event="pull_request")], FAILED),
         ([check_run(), status("unit", "FAILURE")], FAILED),
         # required and optional
-        ([check_run(isRequired=True), check_run("lint", "FAILURE")], PASSED),
-        ([check_run(isRequired=True), check_run("lint", None)], PASSED),
+        ([check_run(isRequired=True), check_run("lint", "FAILURE")], FAILED),
+        ([check_run(isRequired=True), check_run("lint", None)], PENDING),
         ([check_run("unit", "FAILURE", isRequired=True), check_run("lint")], FAILED),
-        ([check_run("unit", None, isRequired=True), check_run("lint", "FAILURE")], PENDING),
         ([check_run(), check_run("lint", "FAILURE"), check_run("docs", None)], FAILED),
         ([check_run(), check_run("docs", None)], PENDING),
         ([check_run("a", "SKIPPED"), check_run("b", "NEUTRAL")], PASSED),
@@ -137,9 +136,22 @@ def test_the_state_of_a_head(nodes: list[dict[str, Any]], state: CheckState) -> 
     assert overall(newest(map(read_run, nodes))) is state
 
 
-def test_an_optional_failure_can_be_made_to_count() -> None:
-    runs = [read_run(check_run(isRequired=True)), read_run(check_run("lint", "FAILURE"))]
-    assert overall(runs, optional_blocks=True) is FAILED
+@pytest.mark.parametrize(
+    ("nodes", "state"),
+    [
+        ([check_run(isRequired=True), check_run("lint", "FAILURE")], PASSED),
+        ([check_run(isRequired=True), check_run("lint", None)], PASSED),
+        ([check_run("unit", None, isRequired=True), check_run("lint", "FAILURE")], PENDING),
+        ([check_run(), check_run("lint", "FAILURE")], FAILED),
+    ],
+)
+def test_the_required_ones_can_decide_alone(nodes: list[dict[str, Any]], state: CheckState) -> None:
+    assert overall(newest(map(read_run, nodes)), only_required=True) is state
+
+
+def test_a_required_check_that_has_not_appeared_is_awaited() -> None:
+    runs = [read_run(check_run("lint")), absent("unit")]
+    assert overall(runs) is overall(runs, only_required=True) is PENDING
 
 
 RUNS = st.builds(
@@ -153,14 +165,14 @@ RUNS = st.builds(
 )
 
 
-@given(st.lists(RUNS, max_size=8))
-def test_green_is_only_what_has_every_deciding_run_green(runs: list[Run]) -> None:
+@given(runs=st.lists(RUNS, max_size=8), only_required=st.booleans())
+def test_green_is_only_what_has_every_deciding_run_green(runs: list[Run], only_required: bool) -> None:
     counted = newest(runs)
     assert {run.key for run in counted} == {run.key for run in runs}
     for run in counted:
         assert run.age == max(one.age for one in runs if one.key == run.key)
-    deciding = [run for run in counted if run.required] or counted
-    state = overall(counted)
+    deciding = [run for run in counted if run.required and only_required] or counted
+    state = overall(counted, only_required=only_required)
     assert (state is PASSED) == (bool(deciding) and all(run.state is PASSED for run in deciding))
     assert (state is FAILED) == any(run.state is FAILED for run in deciding)
     assert (state is CheckState.NONE) == (not runs)

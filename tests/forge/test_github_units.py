@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -166,8 +167,19 @@ def test_the_version_is_asked_once_for_each_file(tmp_path: Path) -> None:
     assert log.read_text().count("asked") == 2
 
 
+def test_a_gh_on_path_that_is_too_old_gives_way_to_the_one_beside_this_python(tmp_path: Path) -> None:
+    beside = Path(sys.executable).parent / "gh"
+    if not beside.exists():
+        pytest.skip("scripts/setup did not install gh beside this Python")
+    old = tmp_path / "gh"
+    old.write_text("#!/bin/sh\necho gh version 2.23.0\n", encoding="utf-8")
+    old.chmod(0o755)
+    assert program.find_gh(None, {"PATH": str(tmp_path)}) == beside
+    with pytest.raises(Unavailable, match=r"2\.23\.0; 2\.82\.1 or newer"):
+        program.find_gh(str(old))
+
+
 def test_the_gh_beside_this_python_serves_where_path_has_none(tmp_path: Path) -> None:
-    import sys
 
     beside = Path(sys.executable).parent / "gh"
     if not beside.exists():
@@ -191,7 +203,6 @@ def test_a_missing_program_is_named_with_the_places_that_were_looked_at(
 
 def test_nothing_heavy_is_loaded_before_the_forge_is_opened() -> None:
     import subprocess
-    import sys
 
     code = (
         "import sys; import conductor.cli.main; import conductor.forge; "

@@ -98,8 +98,17 @@ def ref_of(repository: Repository, name: str) -> dict[str, Any] | None:
         "prefix": "refs/heads/",
         "target": lambda: commit_node(repository, oid),
         "branchProtectionRule": lambda: _protection_rule(repository, name),
+        "refUpdateRule": lambda: _update_rule(repository, name),
         "repository": repository,
     }
+
+
+def _update_rule(repository: Repository, branch: str) -> dict[str, Any] | None:
+    """What everybody may see of the protection."""
+    rule = _protection_rule(repository, branch)
+    if rule is None:
+        return None
+    return {key: rule[key] for key in ("pattern", "requiredStatusCheckContexts", "requiredApprovingReviewCount")}
 
 
 def _protection_rule(repository: Repository, branch: str) -> dict[str, Any] | None:

@@ -52,6 +52,10 @@ class GithubBase:
             raise NotSo(f"{self._api.place.full} has no branch yet", "Push one first.")
         return str(branch["name"])
 
+    def is_archived(self) -> bool:
+        """Whether the repository is read-only. Raises ``NotSo`` where this login sees no such repository."""
+        return bool(self._repository()["isArchived"])
+
     def _repository(self) -> Node:
         found: Node | None = self._api.query(
             queries.REPOSITORY, {}, lambda data: data["repository"], what="the repository"

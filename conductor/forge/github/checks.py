@@ -111,10 +111,18 @@ def newest(runs: Iterable[Run]) -> list[Run]:
     return list(found.values())
 
 
-def overall(runs: Sequence[Run | Check], *, optional_blocks: bool = False) -> CheckState:
-    """The state of a head with these runs; ``NONE`` without any. Where some are required, only those decide."""
+def absent(name: str) -> Run:
+    """A check that the base branch requires and that has not appeared on the head."""
+    return Run(key=("awaited", name), age=(0, ""), name=name, state=CheckState.PENDING, required=True, url="", node="")
+
+
+def overall(runs: Sequence[Run | Check], *, only_required: bool = False) -> CheckState:
+    """The state of a head with these runs; ``NONE`` without any.
+
+    All of them decide (review protocol, CI gate); with ``only_required`` those that are required, where any is.
+    """
     required = [run for run in runs if run.required]
-    states = {run.state for run in (required if required and not optional_blocks else runs)}
+    states = {run.state for run in (required if required and only_required else runs)}
     for state in (CheckState.FAILED, CheckState.PENDING, CheckState.PASSED):
         if state in states:
             return state

@@ -9,7 +9,7 @@ from typing import Any
 from conductor.forge.github import queries
 from conductor.forge.github.api import Json, at, next_page, nodes_of
 from conductor.forge.github.base import Node
-from conductor.forge.github.checks import Run, newest, overall, read_run
+from conductor.forge.github.checks import Run, absent, newest, overall, read_run
 from conductor.forge.github.history import heads_of
 from conductor.forge.github.logs import Logs
 from conductor.forge.github.reviews import ReviewsOnGithub
@@ -26,13 +26,13 @@ class ChecksOnGithub(ReviewsOnGithub):
 
     _logs: Logs
     _grace: float
-    _optional_blocks: bool
+    _only_required: bool
     _clock: Callable[[], float]
     _first_seen: dict[tuple[int, str], float]
     _seen_lock: Lock
 
     def checks(self, numbers: Sequence[int]) -> dict[int, Checks]:
-        """As the port says. Where some checks are required, those decide; the others are listed."""
+        """As the port says. All of them decide, unless the configuration leaves that to the required ones."""
         if not numbers:
             return {}
         nodes = self._nodes(numbers, queries.checks, "the checks")
@@ -61,13 +61,18 @@ class ChecksOnGithub(ReviewsOnGithub):
             else:
                 runs = self._runs_of(pull.number, pull.head)  # the API is behind the remote
             fresh = self._is_fresh(pull, known=runs is not None, current=node["headRefOid"] == pull.head)
-        return self._judged(pull, pull.head, runs or [], fresh=fresh)
+        awaited = _required_by(node) if pull.state == "open" else ()
+        return self._judged(pull, pull.head, runs or [], fresh=fresh, awaited=awaited)
 
-    def _judged(self, pull: PullRequest, head: str, runs: Sequence[Run], *, fresh: bool) -> Checks:
-        counted = newest(runs)
+    def _judged(
+        self, pull: PullRequest, head: str, runs: Sequence[Run], *, fresh: bool, awaited: Sequence[str] = ()
+    ) -> Checks:
+        """``awaited``: names that the base branch requires; one that has not appeared is pending."""
+        known = {run.name for run in runs}
+        counted = [*newest(runs), *(absent(name) for name in awaited if name not in known)]
         failed = [run for run in counted if run.state is CheckState.FAILED]
         tails = self._logs.tails(failed) if failed else {}
-        state = overall(counted, optional_blocks=self._optional_blocks)
+        state = overall(counted, only_required=self._only_required)
         if state is CheckState.NONE and fresh:
             state = CheckState.NOT_YET
         listed = tuple(
@@ -178,6 +183,11 @@ class ChecksOnGithub(ReviewsOnGithub):
             return any(run.workflow_run == workflow and run.state is CheckState.PENDING for run in runs) or None
 
         self._api.once(change, look)
+
+
+def _required_by(node: Node) -> Sequence[str]:
+    """The names of the checks that the base branch requires; none where GitHub shows no rule to this login."""
+    return [str(name) for name in at(node, "rule", "refUpdateRule", "requiredStatusCheckContexts") or ()]
 
 
 _NO_CONTEXTS: Json = {"nodes": [], "pageInfo": {"hasNextPage": False, "endCursor": None}}

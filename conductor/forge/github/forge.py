@@ -19,12 +19,12 @@ from conductor.forge.github.issues import IssuesOnGithub
 from conductor.forge.github.logs import Logs
 from conductor.forge.github.pace import pace_of
 from conductor.forge.github.program import find_gh
-from conductor.forge.github.redact import TOKEN_VARIABLES, redacted
+from conductor.forge.github.redact import redacted
 from conductor.forge.github.remote import GITHUB, Place, named, parse_remote
 from conductor.forge.texts import checked_body, checked_title
 from schemas.config import Config
 from schemas.errors import BadInput, Fault, NotSo
-from schemas.forge import ApiBudget, PullRequest
+from schemas.forge import TOKEN_VARIABLES, ApiBudget, PullRequest
 from schemas.text import one_line
 
 _DIFF = "application/vnd.github.diff"
@@ -52,7 +52,7 @@ class GithubForge(ChecksOnGithub, IssuesOnGithub):
         remote: str = "origin",
         pushed_to: str | None = None,
         grace: float = 60.0,
-        optional_blocks: bool = False,
+        only_required: bool = False,
         log_lines: int = 40,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -60,7 +60,7 @@ class GithubForge(ChecksOnGithub, IssuesOnGithub):
         super().__init__(api, heads, pushed_to or api.place.full)
         self.remote_name = remote
         self._grace = grace
-        self._optional_blocks = optional_blocks
+        self._only_required = only_required
         self._logs = Logs(api, log_lines)
         self._clock = clock
         self._first_seen: dict[tuple[int, str], float] = {}
@@ -89,7 +89,7 @@ class GithubForge(ChecksOnGithub, IssuesOnGithub):
             remote=config.remote,
             pushed_to=pushed_to,
             grace=config.ci.grace if chosen.grace is None else chosen.grace,
-            optional_blocks=chosen.optional_blocks,
+            only_required=chosen.only_required,
             log_lines=chosen.log_lines,
             clock=clock,
         )

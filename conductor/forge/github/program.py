@@ -30,19 +30,27 @@ _lock = Lock()
 
 
 def find_gh(configured: str | None, environment: Mapping[str, str] | None = None) -> Path:
-    """The program that is configured, else on PATH, else beside this Python; checked to be new enough.
+    """The program that is configured, else the first on PATH or beside this Python that is new enough.
 
     Raises ``BadInput`` for a configured one that is not there, ``Unavailable`` where there is none or too old a one.
     """
     environment = os.environ if environment is None else environment
-    path = _place(configured, environment)
-    found = version_of(path)
-    if found < OLDEST:
-        raise Unavailable(f"{path} is gh {_dotted(found)}; {_dotted(OLDEST)} or newer is needed", INSTALL)
-    return path
+    wrong: list[Unavailable] = []
+    for path in _places(configured, environment):
+        try:
+            found = version_of(path)
+        except Unavailable as fault:
+            wrong.append(fault)
+            continue
+        if found >= OLDEST:
+            return path
+        needed = f"{_dotted(OLDEST)} or newer is needed"
+        wrong.append(Unavailable(f"{path} is gh {_dotted(found)}; {needed}", INSTALL))
+    raise wrong[0]
 
 
-def _place(configured: str | None, environment: Mapping[str, str]) -> Path:
+def _places(configured: str | None, environment: Mapping[str, str]) -> list[Path]:
+    """Where a gh is, at least one."""
     places = environment.get("PATH", os.defpath)
     if configured is not None:
         found = shutil.which(str(Path(configured).expanduser()), path=places)
@@ -51,16 +59,16 @@ def _place(configured: str | None, environment: Mapping[str, str]) -> Path:
                 f"`program` in [forge.github] is {one_line(configured)}, and no such program is there",
                 f"Name the path of gh, or leave the setting out. {INSTALL}",
             )
-        return Path(found).absolute()
+        return [Path(found).absolute()]
     beside = Path(sys.executable).parent / "gh"
-    found = shutil.which("gh", path=places) or shutil.which(str(beside))
-    if found is None:
+    known = [shutil.which("gh", path=places), shutil.which(str(beside))]
+    if known == [None, None]:
         raise Unavailable(
             f"gh was not found: looked in PATH={one_line(places, 400)} and for {beside}; "
             "the github forge works through it",
             INSTALL,
         )
-    return Path(found).absolute()
+    return [Path(found).absolute() for found in dict.fromkeys(known) if found is not None]
 
 
 def version_of(path: Path) -> tuple[int, int, int]:

@@ -67,7 +67,11 @@ def _pulls(query: str, numbers: Sequence[int], checks_of: Container[int]) -> str
 
 
 def _newest(number: int) -> str:
-    return f"commits(last: 1) {{ nodes {{ commit {{ oid {_contexts(number)} }} }} }}"
+    """The checks of the newest commit, and the names of those that the base requires."""
+    return (
+        "rule: baseRef { refUpdateRule { requiredStatusCheckContexts } } "
+        f"commits(last: 1) {{ nodes {{ commit {{ oid {_contexts(number)} }} }} }}"
+    )
 
 
 def commit_checks(number: int) -> str:

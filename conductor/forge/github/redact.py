@@ -6,7 +6,8 @@ import os
 import re
 from collections.abc import Mapping
 
-TOKEN_VARIABLES = ("GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
+from schemas.forge import TOKEN_VARIABLES
+
 HIDDEN = "[token]"
 _SHORTEST = 6
 """A value with fewer characters is no token; hiding it would only spoil words."""
