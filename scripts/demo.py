@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from conductor.panes.processes import end, tree
 
 PYTHON = Path(sys.executable)
 ROOT = Path(__file__).resolve().parents[1]
+TEST = shlex.join([str(PYTHON), "-m", "unittest", "-q"])
 BUDGET = 80.0
 """Seconds for the whole piece; ``--budget`` gives a busy machine more."""
 ISSUES = (
@@ -242,20 +243,24 @@ class Stage:
 
 
 @contextmanager
-def github(made: Stage, folder: Path) -> Iterator[None]:
-    """The stand-in for GitHub in a process of its own: the project is ``octo/shop``, its checks are the unit tests."""
-    test = shlex.join([str(PYTHON), "-m", "unittest", "-q"])
+def github(made: Stage, folder: Path, test: str = TEST, *, more_logins: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """The stand-in for GitHub in a process of its own: the project is ``octo/shop``, its check is ``test``.
+
+    Yields what the stand-in says of itself: its socket, and each login's environment for gh.
+    """
     argv = [str(PYTHON), "-m", "tests.github", "--folder", str(folder), "--repository", f"octo/shop={made.root}"]
-    argv += ["--login", "maestro", "--check", f"test={test}"]
+    argv += [part for login in ("maestro", *more_logins) for part in ("--login", login)]
+    argv += ["--check", f"test={test}"]
     process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     door, answers = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
     try:
         first = answers.readline()
         if not first:
             raise DemoError("the stand-in for GitHub did not start (scripts/setup --with-github fetches what it needs)")
-        made.more = json.loads(first)["environments"]["maestro"]
+        told: dict[str, Any] = json.loads(first)
+        made.more = told["environments"]["maestro"]
         made.more["PATH"] = str(PYTHON.parent) + os.pathsep + made.more["PATH"]
-        yield
+        yield told
     finally:
         door.close()
         answers.close()

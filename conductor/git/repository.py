@@ -85,8 +85,8 @@ class Repository:
         end = "\0"
         if done.code == 129:  # git before 2.36 has no -z
             done, end = self.git.must("worktree", "list", "--porcelain"), "\n"
-        if done.code != 0:
-            raise self.git.fault(done, "worktree list")
+        elif done.code != 0:
+            done = self.git.must("worktree", "list", "--porcelain", "-z")
         return [_entry(block.split(end)) for block in done.text.split(end * 2) if block.strip(end)]
 
     # --- default branch ---

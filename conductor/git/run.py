@@ -66,6 +66,8 @@ OPTIONS = (
 _CONTENDED = re.compile(
     r"\.lock'?: File exists|could not lock|Another git process|unable to write new index"
     r"|cannot lock ref .*(?:but expected|reference already exists)"
+    # Another git process is writing the record of a new worktree.
+    r"|failed to read .*worktrees/.*/(?:commondir|gitdir|HEAD)"
 )
 _SHA = re.compile(r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")
 
@@ -169,7 +171,8 @@ class Git:
         timeout: float = QUICK,
         hint: str = "",
     ) -> Done:
-        """Run git and answer only success. Another process's lock is waited for, at most ``LOCK_WAIT`` s.
+        """Run git and answer only success. Another process's lock, or half-written record, is waited for, at most
+        ``LOCK_WAIT`` s.
 
         Raises ``Unavailable`` where the lock stays, ``NotSo`` with git's own words for any other failure.
         """

@@ -34,7 +34,7 @@ from schemas.effects import (
     TakeBackTask,
     WriteResult,
 )
-from schemas.errors import BadInput, Fault, NoLeave, Unavailable
+from schemas.errors import BadInput, Fault, NoLeave, NotSo, Unavailable
 from schemas.events import (
     CiLost,
     EffectFailed,
@@ -52,7 +52,7 @@ from schemas.events import (
     ReviewStage,
     ReviewStageName,
 )
-from schemas.forge import CheckState, Posted
+from schemas.forge import CheckState, PendingReview, Posted
 from schemas.result import MAX_BYTES, parse_result
 from schemas.review import Review, Verdict
 from schemas.text import one_line
@@ -263,10 +263,7 @@ class Performer:
         """
         forge, number = self.forge, effect.pr_number
         assert isinstance(forge, DraftReviews)  # noqa: S101  # the caller looked
-        there = forge.pending_review(number)
-        if there is not None and there.marker != effect.marker and parse_markers(there.marker):
-            forge.discard_review(number, there.id)
-        staged = forge.stage_review(number, commit=effect.head, body=effect.body, marker=effect.marker)
+        staged = self._staged(forge, effect)
         if staged.submitted:
             return Posted(id=staged.id, url=staged.url, already=True, as_comment=staged.as_comment)
         self._reached(effect, "staged", draft_id=staged.id, draft_url=staged.url)
@@ -275,6 +272,21 @@ class Performer:
         except HeadMovedError:
             forge.discard_review(number, staged.id)
             raise
+
+    def _staged(self, forge: DraftReviews, effect: PostReview) -> PendingReview:
+        """What is pending already is only asked where it is in the way."""
+
+        def stage() -> PendingReview:
+            return forge.stage_review(effect.pr_number, commit=effect.head, body=effect.body, marker=effect.marker)
+
+        try:
+            return stage()
+        except NotSo:
+            there = forge.pending_review(effect.pr_number)
+            if there is None or there.marker == effect.marker or not parse_markers(there.marker):
+                raise
+            forge.discard_review(effect.pr_number, there.id)
+            return stage()
 
     def _write_result(self, effect: WriteResult) -> Outcome:
         folder = self.layout.worktree(effect.pane)

@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,7 @@ from conductor.forge import KnowsDefaultBranch, open_forge
 from conductor.ports import DraftReviews, LoopFacts, Metered, Threads
 from schemas.config import Config, ForgeConfig, GithubForgeConfig
 from schemas.errors import BadInput, Fault
+from schemas.review import Verdict
 from tests.forge.github_stage import NAME, GithubStages, github_stages
 from tests.github import faults, schema
 from tests.github import faults as github_faults
@@ -42,6 +44,34 @@ def test_a_poll_is_one_question_for_the_pull_requests_and_one_for_the_checks(mak
     assert stage.forge.pull_requests([]) == []
     assert stage.forge.checks([]) == {}
     assert len(stage.github.server.requests) == before + 2
+
+
+def test_a_review_is_staged_and_submitted_by_one_question_each(make_stage: GithubStages) -> None:
+    stage = make_stage()
+    opened = stage.open("feature", author="worker-1")
+    stage.forge.login()
+    server = stage.github.server
+    before, git_before = len(server.requests), server.git.copy()
+    staged = stage.forge.stage_review(opened.number, commit=opened.head, body="b", marker="<!-- taskmaestro: r -->")
+    assert server.git == git_before
+    stage.forge.submit_review(opened.number, staged.id, verdict=Verdict.CHANGES)
+    names = [one.name for one in server.requests[before:]]
+    assert names == ["Reviews", "addPullRequestReview", "Reviews", "submitPullRequestReview"]
+    assert server.git - git_before == {"git-upload-pack": 1}
+
+
+def test_a_pull_request_is_opened_by_one_question_and_one_change(make_stage: GithubStages) -> None:
+    stage = make_stage()
+    stage.push("feature")
+    stage.open("feature")
+    assert [one.name for one in stage.github.server.requests] == ["PullsOfBranch", "createPullRequest"]
+
+
+def test_who_we_are_is_asked_once_by_many_threads(make_stage: GithubStages) -> None:
+    stage = make_stage()
+    with ThreadPoolExecutor(4) as pool:
+        assert {found.result() for found in [pool.submit(stage.forge.login) for _ in range(4)]} == {"conductor"}
+    assert stage.asked("viewer") == 1
 
 
 def test_the_budget_is_what_the_last_answer_said(make_stage: GithubStages) -> None:

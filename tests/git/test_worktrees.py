@@ -325,6 +325,18 @@ def test_processes_that_add_at_once_all_get_theirs(repo: Path, worktrees: GitWor
     assert [found.index for found in worktrees.all()] == [1, 2, 3]
 
 
+def test_a_worktree_that_another_git_process_is_just_making_is_waited_for(
+    repo: Path, worktrees: GitWorktrees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worktrees.add(1, "x")
+    half = repo / ".git" / "worktrees" / "half"
+    half.mkdir()
+    (half / "gitdir").write_text("/elsewhere/.git\n")
+    (half / "commondir").write_text("")
+    monkeypatch.setattr("conductor.git.run.sleep", lambda _: (half / "commondir").write_text("../..\n"))
+    assert [found.index for found in worktrees.all()] == [1]
+
+
 def test_a_lock_of_another_git_process_is_waited_for(
     repo: Path, worktrees: GitWorktrees, monkeypatch: pytest.MonkeyPatch
 ) -> None:

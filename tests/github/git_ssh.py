@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("Hi! You've successfully authenticated, but GitHub does not provide shell access.\n")
         return 1
     try:
-        status, found = ask(where, "repository", {"name": name.strip("/").removesuffix(".git")})
+        status, found = ask(where, "repository", {"name": name.strip("/").removesuffix(".git"), "service": service})
     except OSError:
         sys.stderr.write(f"ssh: connect to host {host} port 22: Connection refused\n")
         return 255

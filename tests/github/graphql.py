@@ -228,6 +228,12 @@ class Call:
     node_count: int = 0
 
     @property
+    def text(self) -> str:
+        """The document as it came."""
+        source = self.document.loc.source if self.document and self.document.loc else None
+        return source.body if source else ""
+
+    @property
     def name(self) -> str:
         return self.operation.name.value if self.operation and self.operation.name else ""
 

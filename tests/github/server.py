@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,13 @@ class Recorded:
     login: str
     points: int
     status: int
+    document: str = ""
+    """The GraphQL document as it came."""
+
+    @property
+    def name(self) -> str:
+        """What was asked: the operation's name, else its root field; of REST the method and the path."""
+        return self.operation or (self.fields[0] if self.fields else f"{self.method} {self.path}")
 
 
 class Dropped(Exception):
@@ -64,6 +71,8 @@ class Server:
     reset_at: float = field(default_factory=lambda: time.time() + 3600)
     verbs: dict[str, Callable[..., Any]] = field(default_factory=dict)
     """What else the control door can do: name -> called with the JSON object that was sent."""
+    git: Counter[str] = field(default_factory=Counter)
+    """git-upload-pack (ls-remote, fetch) or git-receive-pack (push) -> how often it was begun."""
     waiting: int = 0
     """How many requests have begun to hang."""
     ending: threading.Event = field(default_factory=threading.Event)
@@ -101,15 +110,17 @@ class Server:
                 fault.use()
         login, points = viewer.login if viewer else "", call.cost if call is not None else 1
         operation, root = (call.name, call.fields) if call else ("", ())
+        about_it = (request.method, request.path, operation, root, login, points)
+        document = call.text if call else ""
         try:
             answer = self._faulty(request, call, viewer, fault)
         except Dropped:
-            self.requests.append(Recorded(request.method, request.path, operation, root, login, points, 0))
+            self.requests.append(Recorded(*about_it, 0, document))
             raise
         if viewer is not None and request.path != "/rate_limit":
             self.used[viewer.login, _resource(request)] += points
         self._finish(answer, viewer, request)
-        self.requests.append(Recorded(request.method, request.path, operation, root, login, points, answer.status))
+        self.requests.append(Recorded(*about_it, answer.status, document))
         return answer, fault
 
     def _faulty(self, request: Request, call: graphql.Call | None, viewer: User | None, fault: Fault | None) -> Answer:
@@ -186,6 +197,7 @@ class Server:
             found = self.world.repository(body["name"])
             if found is None:
                 return Answer.of_json(404, {"message": "Repository not found."})
+            self.git[body.get("service", "")] += 1
             return Answer.of_json(200, {"path": str(found.path), "archived": found.archived})
         if verb == "pushed":
             self.look(self.world.users.get(str(body.get("login", "")).lower()))
@@ -194,12 +206,16 @@ class Server:
             return Answer.of_json(200, self.verbs[verb](**body) or {})
         return Answer.of_json(404, {"message": f"no such verb: {verb}"})
 
+    def recorded(self, since: int = 0) -> dict[str, Any]:
+        """The requests from number ``since`` on, oldest first, and how often git was here in all."""
+        return {"requests": [{**asdict(one), "name": one.name} for one in self.requests[since:]], "git": self.git}
+
     def state(self) -> dict[str, Any]:
         """Counts and complaints so far."""
         return {
             "requests": len(self.requests),
             "points": {f"{login} {resource}": points for (login, resource), points in self.used.items()},
-            "operations": Counter(one.operation or f"{one.method} {one.path}" for one in self.requests),
+            "operations": Counter(one.name for one in self.requests),
             "unmodelled": self.unmodelled,
             "violations": self.violations,
             "faults": [one.to_json() for one in self.faults],

@@ -38,6 +38,7 @@ class GithubWorld:
         self.server = Server(self.world, self.socket, self.runner)
         self.server.verbs = {
             "state": self.server.state,
+            "recorded": self.server.recorded,
             "fault": lambda **fault: self.fault(Fault(**fault)).to_json(),
             "environment": self.environment,
             "head_lag": self.set_head_lag,

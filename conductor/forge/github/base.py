@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 from conductor.forge.github import queries
@@ -29,14 +30,16 @@ class GithubBase:
         self._pushed_to = pushed_to
         """owner/name of the repository that the remote is; another one where work is pushed to a fork."""
         self._login: str | None = None
+        self._login_lock = Lock()
 
     def login(self) -> str:
         """The login that the token belongs to; of an app without ``[bot]``, as GraphQL names it as an author."""
-        if self._login is None:
-            self._login = self._api.query(
-                queries.VIEWER, {}, lambda data: plain(data["viewer"]["login"]), what="the acting login", own=False
-            )
-        return self._login
+        with self._login_lock:
+            if self._login is None:
+                self._login = self._api.query(
+                    queries.VIEWER, {}, lambda data: plain(data["viewer"]["login"]), what="the acting login", own=False
+                )
+            return self._login
 
     def repository(self) -> str:
         """``owner/name``, in lower case."""
@@ -87,7 +90,7 @@ class GithubBase:
             def read(data: Node, part: Sequence[int] = part) -> list[Node]:
                 self._told(data)
                 asked = [(number, data["repository"][f"p{number}"]) for number in part]
-                return [_checked(node, number) for number, node in asked if node is not None]
+                return [checked_number(node, number) for number, node in asked if node is not None]
 
             found += self._api.query(document(part), {}, read, what=what, absent=True)
         return found
@@ -130,21 +133,28 @@ class GithubBase:
 
     def _open_of_branch(self, branch: str) -> Node | None:
         """The open pull request of a branch of the repository that is pushed to."""
-        nodes = self._api.pages(
-            queries.PULLS_OF_BRANCH,
-            {"branch": branch},
-            lambda data: data["repository"]["pullRequests"],
-            what=f"the pull request of {one_line(branch)}",
-        )
+        return self._look_for(branch)[0]
+
+    def _look_for(self, branch: str) -> tuple[Node | None, str]:
+        """The open pull request of a branch, and the repository's id: what it takes to open one where there is none."""
+        ids: list[str] = []
+
+        def read(data: Node) -> Node:
+            ids.append(str(data["repository"]["id"]))
+            found: Node = data["repository"]["pullRequests"]
+            return found
+
+        what = f"the pull request of {one_line(branch)}"
+        nodes = self._api.pages(queries.PULLS_OF_BRANCH, {"branch": branch}, read, what=what)
         own = self._api.place.same(self._pushed_to)
-        return next((node for node in nodes or [] if is_ours(node, self._pushed_to, own=own)), None)
+        return next((node for node in nodes or [] if is_ours(node, self._pushed_to, own=own)), None), ids[-1]
 
     def _settled(self, number: int) -> PullRequest:
         """A pull request just before something that cannot be taken back: read again, with the head of the remote."""
         return self._to_pulls([self._node(number)], must=True)[0]
 
 
-def _checked(node: Node, number: int) -> Node:
+def checked_number(node: Node, number: int) -> Node:
     if node["number"] != number:
         raise Unavailable(f"GitHub answered with #{node['number']} for #{number}", "Ask again.")
     return node

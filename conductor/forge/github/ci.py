@@ -41,11 +41,9 @@ class ChecksOnGithub(ReviewsOnGithub):
         }
 
     def poll(self, numbers: Sequence[int], checks_of: Sequence[int]) -> Polled:
-        """One query for all, whose nodes carry the checks where any are asked for."""
+        """One query for all, with the checks of those whose checks are asked for."""
         wanted = set(checks_of) & set(numbers)
-        if not wanted:
-            return Polled({pull.number: pull for pull in self.pull_requests(numbers)}, {})
-        nodes = self._nodes(numbers, queries.checks, "the pull requests and checks")
+        nodes = self._nodes(numbers, lambda part: queries.poll(part, wanted), "the pull requests and checks")
         pulls = self._to_pulls(nodes)
         answers = {
             pull.number: self._checks_now(node, pull)

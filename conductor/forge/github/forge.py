@@ -139,15 +139,15 @@ class GithubForge(ChecksOnGithub, IssuesOnGithub):
     def create_pull_request(
         self, *, branch: str, base: str, title: str, body: str, draft: bool, author: str | None = None
     ) -> PullRequest:
-        existing = self.pull_request_of_branch(branch)
+        existing, repository = self._look_for(branch)
         if existing is not None:
-            return existing
+            return self._to_pulls([existing])[0]
         self._acts_as(author)
         line, text = redacted(checked_title(title)), redacted(checked_body(body))
         self._check_branches(branch, base)
         owner, _, _ = self._pushed_to.partition("/")
         given = {
-            "repositoryId": self._repository()["id"],
+            "repositoryId": repository,
             "baseRefName": base,
             "headRefName": branch if self._api.place.same(self._pushed_to) else f"{owner}:{branch}",
             "title": line,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from conductor.forge.github import queries
 from conductor.forge.github.api import missing_pull, pull_part
-from conductor.forge.github.base import GithubBase, Node
+from conductor.forge.github.base import GithubBase, Node, checked_number
 from conductor.forge.github.faults import Refused
 from conductor.forge.github.marks import Marked, bare, marked, stands_in
 from conductor.forge.github.pulls import author_of
@@ -85,15 +85,44 @@ class PostsOnGithub(GithubBase):
 
     def _reviews(self, number: int) -> list[Node]:
         """All reviews, oldest first, the acting login's pending one too; GitHub shows nobody else's."""
-        return self._list(queries.REVIEWS, number, "reviews", "the reviews", ("id", "body", "url", "state", "commit"))
+        return self._pull_and_reviews(number)[1]
+
+    def _pull_and_reviews(self, number: int) -> tuple[Node, list[Node]]:
+        """The pull request and all its reviews, by one question for each page of them."""
+        pulls: list[Node] = []
+        keys = ("id", "body", "url", "state", "commit")
+        reviews = self._list(queries.REVIEWS, number, "reviews", "the reviews", keys, on_pull=pulls.append)
+        return checked_number(pulls[-1], number), reviews
 
     def _mine(self, number: int) -> list[Node]:
-        return [node for node in self._reviews(number) if self._is_me(author_of(node))]
+        return self._mine_of(self._reviews(number))
 
-    def _list(self, document: str, number: int, field: str, what: str, keys: Sequence[str] = ()) -> list[Any]:
-        """All pages of a list of the pull request, whose entries have these keys. ``NotSo`` without a pull request."""
-        what = f"{what} of #{number}"
-        found = self._api.pages(document, {"number": number}, pull_part(field), what=what, absent=True)
+    def _mine_of(self, reviews: Sequence[Node]) -> list[Node]:
+        return [node for node in reviews if self._is_me(author_of(node))]
+
+    def _list(
+        self,
+        document: str,
+        number: int,
+        field: str,
+        what: str,
+        keys: Sequence[str] = (),
+        *,
+        on_pull: Callable[[Node], object] = lambda _pull: None,
+    ) -> list[Any]:
+        """All pages of a list of the pull request, whose entries have these keys. ``NotSo`` without a pull request.
+
+        ``on_pull`` is called with the pull request of each page, for a document that asks for more of it.
+        """
+        what, part = f"{what} of #{number}", pull_part(field)
+
+        def read(data: Node) -> Node | None:
+            page = part(data)
+            if page is not None:
+                on_pull(data["repository"]["pullRequest"])
+            return page
+
+        found = self._api.pages(document, {"number": number}, read, what=what, absent=True)
         if found is None:
             raise missing_pull(number)
         with self._api.shaped(what):

@@ -1,8 +1,11 @@
-"""The GraphQL documents. Names and texts of others are variables; only numbers stand in a document itself."""
+"""The GraphQL documents. Names and texts of others are variables; only numbers stand in a document itself.
+
+Each query has a name, so that a record of requests says what was asked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 PAGE = "pageInfo { hasNextPage endCursor }"
 BUDGET = "rateLimit { cost remaining limit resetAt }"
@@ -32,56 +35,72 @@ statusCheckRollup {{ contexts(first: 100{", after: $after" if after else ""}) {{
 """
 
 
-def _repository(fields: str, *, parameters: str = "", fragments: str = "", budget: bool = False) -> str:
+def _repository(query: str, fields: str, *, parameters: str = "", fragments: str = "", budget: bool = False) -> str:
     more = f", {parameters}" if parameters else ""
     return (
-        f"query($owner: String!, $name: String!{more}) {{ repository(owner: $owner, name: $name) {{ {fields} }} "
-        f"{BUDGET if budget else ''} }}{fragments}"
+        f"query {query}($owner: String!, $name: String!{more}) {{ "
+        f"repository(owner: $owner, name: $name) {{ {fields} }} {BUDGET if budget else ''} }}{fragments}"
     )
 
 
 def pulls(numbers: Sequence[int]) -> str:
     """Many pull requests at once, each as ``p<number>``."""
-    fields = "\n".join(f"p{number}: pullRequest(number: {number}) {{ ...Pull }}" for number in numbers)
-    return _repository(fields, fragments=PULL, budget=True)
+    return _pulls("Pulls", numbers, ())
 
 
 def checks(numbers: Sequence[int]) -> str:
-    """Many pull requests with the checks of their newest commits and the names of those that the base requires, each as
-    ``p<number>``.
-    """
+    """Many pull requests with the checks of their newest commits, each as ``p<number>``."""
+    return _pulls("Checks", numbers, numbers)
+
+
+def poll(numbers: Sequence[int], checks_of: Container[int]) -> str:
+    """Many pull requests, some of them with the checks of their newest commits, each as ``p<number>``."""
+    return _pulls("Poll", numbers, checks_of)
+
+
+def _pulls(query: str, numbers: Sequence[int], checks_of: Container[int]) -> str:
     fields = "\n".join(
-        f"p{number}: pullRequest(number: {number}) {{ ...Pull "
-        "rule: baseRef { refUpdateRule { requiredStatusCheckContexts } } "
-        f"commits(last: 1) {{ nodes {{ commit {{ oid {_contexts(number)} }} }} }} }}"
+        f"p{number}: pullRequest(number: {number}) {{ ...Pull {_newest(number) if number in checks_of else ''} }}"
         for number in numbers
     )
-    return _repository(fields, fragments=PULL, budget=True)
+    return _repository(query, fields, fragments=PULL, budget=True)
+
+
+def _newest(number: int) -> str:
+    """The checks of the newest commit, and the names of those that the base requires."""
+    return (
+        "rule: baseRef { refUpdateRule { requiredStatusCheckContexts } } "
+        f"commits(last: 1) {{ nodes {{ commit {{ oid {_contexts(number)} }} }} }}"
+    )
 
 
 def commit_checks(number: int) -> str:
     """A page of the checks of one commit (``$oid``)."""
     return _repository(
+        "CommitChecks",
         f"commit: object(oid: $oid) {{ ... on Commit {{ oid {_contexts(number, after=True)} }} }}",
         parameters="$oid: GitObjectID!, $after: String",
     )
 
 
 OPEN_PULLS = _repository(
+    "OpenPulls",
     f"pullRequests(states: OPEN, first: 100, after: $after) {{ {PAGE} nodes {{ ...Pull }} }}",
     parameters="$after: String",
     fragments=PULL,
     budget=True,
 )
 PULLS_OF_BRANCH = _repository(
-    f"pullRequests(headRefName: $branch, states: OPEN, first: 100, after: $after) {{ {PAGE} nodes {{ ...Pull }} }}",
+    "PullsOfBranch",
+    f"id pullRequests(headRefName: $branch, states: OPEN, first: 100, after: $after) {{ {PAGE} nodes {{ ...Pull }} }}",
     parameters="$branch: String!, $after: String",
     fragments=PULL,
 )
-REPOSITORY = _repository("id isArchived hasIssuesEnabled defaultBranchRef { name }")
-VIEWER = "query { viewer { login } }"
+REPOSITORY = _repository("Repository", "id isArchived hasIssuesEnabled defaultBranchRef { name }")
+VIEWER = "query Viewer { viewer { login } }"
 
 TALK = _repository(
+    "Talk",
     f"""pullRequest(number: $number) {{ timelineItems(
       itemTypes: [ISSUE_COMMENT, PULL_REQUEST_REVIEW], first: 100, after: $after) {{ {PAGE} nodes {{
         __typename
@@ -93,13 +112,16 @@ TALK = _repository(
     parameters="$number: Int!, $after: String",
 )
 REVIEWS = _repository(
-    f"""pullRequest(number: $number) {{ reviews(first: 100, after: $after) {{ {PAGE} nodes {{
+    "Reviews",
+    f"""pullRequest(number: $number) {{ ...Pull reviews(first: 100, after: $after) {{ {PAGE} nodes {{
         id fullDatabaseId url body createdAt submittedAt state
         author {{ login }} commit {{ oid }} comments {{ totalCount }}
     }} }} }}""",
     parameters="$number: Int!, $after: String",
+    fragments=PULL,
 )
 REQUESTED = _repository(
+    "Requested",
     f"""pullRequest(number: $number) {{ reviewRequests(first: 100, after: $after) {{ {PAGE} nodes {{
         requestedReviewer {{ __typename ... on User {{ login }} ... on Bot {{ login }} ... on Mannequin {{ login }}
           ... on Team {{ combinedSlug }} }}
@@ -111,15 +133,17 @@ _THREAD_COMMENTS = f"""{{ {PAGE} nodes {{
   originalCommit {{ oid }} commit {{ oid }} pullRequestReview {{ fullDatabaseId }}
 }} }}"""
 THREADS = _repository(
+    "Threads",
     f"""pullRequest(number: $number) {{ reviewThreads(first: 100, after: $after) {{ {PAGE} nodes {{
         id path line isResolved comments(first: 50) {_THREAD_COMMENTS}
     }} }} }}""",
     parameters="$number: Int!, $after: String",
 )
-THREAD_COMMENTS = f"""query($thread: ID!, $after: String) {{ node(id: $thread) {{ ... on PullRequestReviewThread {{
-  comments(first: 100, after: $after) {_THREAD_COMMENTS}
+THREAD_COMMENTS = f"""query ThreadComments($thread: ID!, $after: String) {{ node(id: $thread) {{
+  ... on PullRequestReviewThread {{ comments(first: 100, after: $after) {_THREAD_COMMENTS}
 }} }} }}"""
 HISTORY = _repository(
+    "History",
     f"""pullRequest(number: $number) {{ createdAt timelineItems(
       itemTypes: [PULL_REQUEST_COMMIT, HEAD_REF_FORCE_PUSHED_EVENT], first: 100, after: $after) {{ {PAGE} nodes {{
         __typename
@@ -132,9 +156,12 @@ HISTORY = _repository(
 
 _ISSUE = "id number title body state"
 ISSUE = _repository(
-    f"issueOrPullRequest(number: $number) {{ __typename ... on Issue {{ {_ISSUE} }} }}", parameters="$number: Int!"
+    "Issue",
+    f"issueOrPullRequest(number: $number) {{ __typename ... on Issue {{ {_ISSUE} }} }}",
+    parameters="$number: Int!",
 )
 CLOSING_PULLS = _repository(
+    "ClosingPulls",
     f"issueOrPullRequest(number: $number) {{ __typename ... on Issue {{ closedByPullRequestsReferences("
     f"first: 100, after: $after, includeClosedPrs: true) {{ {PAGE} nodes {{ ...Pull repository {{ nameWithOwner }} }} "
     "} } }",
@@ -142,12 +169,13 @@ CLOSING_PULLS = _repository(
     fragments=PULL,
 )
 ISSUES = _repository(
+    "Issues",
     f"issues(states: OPEN, first: 100, after: $after, orderBy: {{field: CREATED_AT, direction: ASC}}) "
     f"{{ {PAGE} nodes {{ {_ISSUE} }} }}",
     parameters="$after: String",
 )
 NEWEST_ISSUES = _repository(
-    f"issues(first: 50, orderBy: {{field: CREATED_AT, direction: DESC}}) {{ nodes {{ {_ISSUE} }} }}"
+    "NewestIssues", f"issues(first: 50, orderBy: {{field: CREATED_AT, direction: DESC}}) {{ nodes {{ {_ISSUE} }} }}"
 )
 
 
@@ -178,4 +206,10 @@ def all_documents() -> dict[str, str]:
     """Every document by name, for the test that holds them against GitHub's published schema."""
     fixed = {name: value for name, value in globals().items() if name.isupper() and isinstance(value, str)}
     found = {name: value for name, value in fixed.items() if value.startswith(("query", "mutation"))}
-    return {**found, "pulls": pulls([1, 2]), "checks": checks([1, 2]), "commit_checks": commit_checks(1)}
+    return {
+        **found,
+        "pulls": pulls([1, 2]),
+        "checks": checks([1, 2]),
+        "poll": poll([1, 2], [2]),
+        "commit_checks": commit_checks(1),
+    }

@@ -110,13 +110,14 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
         if not marker:
             raise BadInput("a review is staged under a marker", "Give one, so that it is staged once.")
         text = marked(body, marker)
-        pull = self.pull_request(number)
-        known = self._staged(number, marker, pull)
+        node, reviews = self._pull_and_reviews(number)
+        known = self._staged(number, node, reviews, marker)
         if known is not None:
             return known
-        self._check_places(pull, commit, comments)
+        if comments:
+            self._check_places(self._to_pulls([node])[0], commit, comments)
         given = {
-            "pullRequestId": self._node(number)["id"],
+            "pullRequestId": node["id"],
             "commitOID": commit,
             "body": text.body,
             "threads": [
@@ -134,7 +135,7 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
             )
 
         def look() -> PendingReview | None:
-            found = self._staged(number, marker, pull)
+            found = self._staged(number, *self._pull_and_reviews(number), marker)
             return None if found is None else found.model_copy(update={"already": False})
 
         try:
@@ -143,12 +144,12 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
             raise review_fault(fault, number) from fault
         return staged.model_copy(update={"comments": max(staged.comments, len(comments))})
 
-    def _staged(self, number: int, marker: str, pull: PullRequest) -> PendingReview | None:
+    def _staged(self, number: int, pull: Node, reviews: Sequence[Node], marker: str) -> PendingReview | None:
         """The acting login's review with this marker. Raises ``NotSo`` where another one of it is pending."""
-        mine = self._mine(number)
+        mine = self._mine_of(reviews)
         found = [node for node in mine if stands_in(node["body"], marker)]
         if found:
-            own = self._is_me(pull.author)
+            own = self._is_me(author_of(pull))
             return _pending(found[-1], already=True, own=own)
         other = _pending_of(mine)
         if other is None:
@@ -159,8 +160,6 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
         )
 
     def _check_places(self, pull: PullRequest, commit: str, comments: Sequence[DraftComment]) -> None:
-        if not comments:
-            return
         shown = shown_lines(self.diff_of(pull, commit))
         for comment in comments:
             if comment.line not in shown.get(comment.path, frozenset()):
@@ -184,15 +183,17 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
         return True
 
     def submit_review(self, number: int, review: str, *, verdict: Verdict | None, stale: bool = False) -> Posted:
-        node = self._review(number, review)
+        found, reviews = self._pull_and_reviews(number)
+        node = self._review_of(reviews, review)
         if node is None:
             raise NotSo(f"#{number} has no review {one_line(review)} of yours", "Stage it first.")
-        pull = self._settled(number)
+        # The remote is asked after GitHub: its head is the one that counts.
+        pull = self._to_pulls([found], must=True)[0]
         own = self._is_me(pull.author)
         if node["state"] != "PENDING":
             return Posted(id=review, url=node["url"] or "", already=True, as_comment=own and verdict is not None)
         self._may_submit(pull, _commit(node) or "", verdict, stale=stale)
-        earlier = any(one["state"] != "PENDING" for one in self._reviews(number))
+        earlier = any(one["state"] != "PENDING" for one in reviews)
         body, state, as_comment = node["body"] or "", "commented", False
         if verdict is not None:
             body, state, as_comment = review_text(own=own, verdict=verdict, body=body, earlier=earlier)
@@ -208,7 +209,10 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
 
     def _review(self, number: int, review: str) -> Node | None:
         """The acting login's review of this id."""
-        return next((one for one in self._mine(number) if review_id(one) == review), None)
+        return self._review_of(self._reviews(number), review)
+
+    def _review_of(self, reviews: Sequence[Node], review: str) -> Node | None:
+        return next((one for one in self._mine_of(reviews) if review_id(one) == review), None)
 
     def _submit(self, given: Json, number: int, *, as_comment: bool) -> Posted:
         return self._api.change(
