@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +12,12 @@ from conductor.cli.context import find_context
 from conductor.cli.named import issue_named
 from conductor.cli.output import answer, note
 from conductor.layout import Layout
-from schemas.errors import BadInput, Unavailable
+from schemas.errors import BadInput, NoLeave, Unavailable
 from schemas.forge import TOKEN_VARIABLES
 from schemas.text import one_line
+
+if TYPE_CHECKING:
+    from schemas.config import Config
 
 _START_WAIT = 15.0
 
@@ -78,9 +82,8 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
             "no checks are configured ([forge.local.checks] in config.toml): nothing can turn green."
             " `taskmaestro init` detects some; else name them there, or set allow_no_checks under [ci]."
         )
-    told = [name for name in TOKEN_VARIABLES if os.environ.get(name)]
-    if config.forge.kind == "github" and told:
-        note(f"{told[0]} is not handed to the panes: what runs there uses gh's own login (`gh auth login`).")
+    if config.forge.kind == "github":
+        _look_at_token(config, layout)
     panes = panes_of(layout, config)
     done = bring_up(
         layout,
@@ -100,6 +103,19 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
         "conductor": held,
     }
     answer(value, as_json=as_json, text=lambda: _text(value, plan.count))
+
+
+def _look_at_token(config: Config, layout: Layout) -> None:
+    """A login by a variable alone would end at the panes. Raises ``NoLeave`` where it is so."""
+    told = [name for name in TOKEN_VARIABLES if os.environ.get(name)]
+    if not told:
+        return
+    from conductor.forge.github.access import access
+
+    found = access(config, layout.root)
+    if found.wrong is not None:
+        raise NoLeave(found.wrong, f"{found.fix}, then try again.")
+    note(f"{told[0]} is not handed to the panes: what runs there acts as {found.login}, as `gh auth status` says")
 
 
 def _wait_for_conductor(layout: Layout) -> dict[str, object]:

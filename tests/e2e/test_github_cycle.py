@@ -164,3 +164,15 @@ def test_stop_ends_a_conductor_whose_forge_hangs_and_up_starts_the_next_one(
     shop.wait_status(1, "approved", attention=None, cycle=1)
     shop.wait_settled()
     assert [one.state for one in pull(github).reviews] == ["CHANGES_REQUESTED", "APPROVED"]
+
+
+def test_up_is_refused_where_only_a_variable_holds_a_login(
+    shop: FleetWorld,
+    github: GithubWorld,  # noqa: F811
+) -> None:
+    shop.environment["GH_TOKEN"] = github.user("maestro").token
+    (Path(shop.environment["GH_CONFIG_DIR"]) / "hosts.yml").write_text("{}\n")
+    done = shop.taskmaestro("up", "1", code=4)
+    assert "gh is logged in by GH_TOKEN alone, which no pane gets" in done.stderr
+    assert "gh auth login" in done.stderr
+    assert shop.pane(1) == {}
