@@ -187,10 +187,11 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
         node = self._review(number, review)
         if node is None:
             raise NotSo(f"#{number} has no review {one_line(review)} of yours", "Stage it first.")
+        if node["state"] != "PENDING":  # done is done, whatever became of the branch
+            own = self._is_me(author_of(self._node(number)))
+            return Posted(id=review, url=node["url"] or "", already=True, as_comment=own and verdict is not None)
         pull = self._settled(number)
         own = self._is_me(pull.author)
-        if node["state"] != "PENDING":
-            return Posted(id=review, url=node["url"] or "", already=True, as_comment=own and verdict is not None)
         self._may_submit(pull, _commit(node) or "", verdict, stale=stale)
         earlier = any(one["state"] != "PENDING" for one in self._reviews(number))
         body, state, as_comment = node["body"] or "", "commented", False
