@@ -28,6 +28,10 @@ class Dropped(Transient):
         self.sent = sent
 
 
+class NoAnswer(Unavailable):
+    """gh ended well without an answer of GitHub's: the program is at fault, so asking again does not help."""
+
+
 class Limited(Transient):
     """Refused because of a rate limit; nothing was done."""
 
@@ -63,11 +67,12 @@ _ARCHIVED = re.compile(r"archived", re.IGNORECASE)
 _SAML = re.compile(r"SAML|single sign-on", re.IGNORECASE)
 
 
-def not_logged_in(host: str, said: str = "") -> NeedsPerson:
-    """gh has no token for the host, or one that does not count any more."""
+def not_logged_in(host: str, said: str = "", *, more: str = "") -> NeedsPerson:
+    """gh has no token for the host, or one that does not count any more. ``more`` goes to the remedy."""
     tail = f": {said}" if said else ""
     return NeedsPerson(
-        f"gh is not logged in to {host}{tail}", f"Log in: gh auth login --hostname {host} (or set a new GH_TOKEN)."
+        f"gh is not logged in to {host}{tail}",
+        f"Log in: gh auth login --hostname {host} (or set a new GH_TOKEN).{more}",
     )
 
 
