@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -37,8 +37,13 @@ MANAGERS: dict[str, tuple[str, dict[str, str]]] = {
     "apk": ("apk add", {"gh": "github-cli"}),
     "pacman": ("pacman -S --needed", {"gh": "github-cli"}),
     "brew": ("brew install", {"npm": "node"}),
+    "winget": ("winget install --exact --id", {"gh": "GitHub.cli"}),
 }
 """Package managers in the order in which they are looked for: command, and packages with another name there."""
+RECENT_GH = ("dnf", "apk", "pacman", "brew", "winget")
+"""Those whose gh is new enough; the one of Debian and Ubuntu is not."""
+
+_OF_THE_USER = ("brew", "winget")
 
 
 class Check(NamedTuple):
@@ -94,11 +99,17 @@ def all_checks(cwd: Path) -> Iterator[Check]:
 
 def install_command(program: str) -> str:
     """The command that installs this program on this system; words where no package manager is known."""
-    for manager, (command_line, other_names) in MANAGERS.items():
+    managers = [name for name in MANAGERS if name != "winget"]  # of what is needed here it has gh alone
+    return _by_manager(program, managers) or f"install {program} with this system's package manager"
+
+
+def _by_manager(program: str, among: Iterable[str]) -> str | None:
+    for manager in among:
         if shutil.which(manager):
-            privilege = "" if manager == "brew" or os.geteuid() == 0 else "sudo "
+            command_line, other_names = MANAGERS[manager]
+            privilege = "" if manager in _OF_THE_USER or os.geteuid() == 0 else "sudo "
             return f"{privilege}{command_line} {other_names.get(program, program)}"
-    return f"install {program} with this system's package manager"
+    return None
 
 
 def _python() -> Check:
@@ -208,12 +219,13 @@ def _forge(config: Config, root: Path, *, written: bool) -> Iterator[Check]:
 
 
 def _gh(config: Config) -> Check:
-    from conductor.forge.github.program import find_gh, version_of
+    from conductor.forge.github.program import NoProgram, find_gh, version_of
 
     try:
         found = find_gh(config.forge.github.program)
     except Fault as fault:
-        return Check("gh", "missing", fault.what, f"{install_command('gh')}\n{fault.hint}")
+        packaged = _by_manager("gh", RECENT_GH) if isinstance(fault, NoProgram) else None
+        return Check("gh", "missing", fault.what, "\n".join(filter(None, (fault.hint, packaged))))
     version = ".".join(map(str, version_of(found)))
     return Check("gh", "ok", f"{found} {version}")
 

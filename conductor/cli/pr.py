@@ -10,6 +10,7 @@ from conductor.cli import pr_reviews
 from conductor.cli.output import answer, note, read_options, telling_faults
 from conductor.cli.pulls import (
     body_options,
+    checked_head,
     current_branch_of,
     default_base,
     moved,
@@ -85,9 +86,9 @@ def create(
     text = read_body(body, body_file) or ""
     existing = forge.pull_request_of_branch(branch)
     if existing is not None:
-        note(f"{branch} already has an open pull request, #{existing.number}; that one is used as it is")
+        note(f"{branch} already has an open pull request, {_into(existing, base)}; that one is used as it is")
     elif not another:
-        existing = _linked(forge, closes(text))
+        existing = _linked(forge, closes(text), base)
     pull = existing or forge.create_pull_request(
         branch=branch,
         base=base or default_base(context, forge),
@@ -171,7 +172,7 @@ def diff(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> N
 @click.option(
     "--head",
     metavar="SHA",
-    help="The head that was reviewed: refused when it moved since.",
+    help="The head that was reviewed, or at least 7 digits of it: refused when it moved since.",
 )
 @body_options
 @read_options
@@ -197,10 +198,11 @@ def review(
     if approve + changes + remark != 1:
         what = "these verdicts contradict each other" if approve or changes or remark else "no verdict was given"
         raise BadInput(what, "Give one of --approve, --request-changes and --comment.")
+    reviewed = None if head is None else checked_head(head)
     context, forge = open_here()
     pull = pull_of(context, forge, which)
     text = read_body(body, body_file)
-    if head is not None and pull.head != head:
+    if reviewed is not None and not pull.head.startswith(reviewed):
         raise moved(pull.number, pull.head)
     if remark:
         posted = forge.comment(pull.number, text or "")
@@ -314,13 +316,20 @@ for _verb in pr_reviews.VERBS:
     pr.add_command(_verb)
 
 
-def _linked(forge: Forge, issue: int | None) -> PullRequest | None:
+def _into(pull: PullRequest, base: str | None) -> str:
+    """Which one, and where it goes: what was asked for with --base does not change that."""
+    other = f", not into {one_line(base)}" if base is not None and base != pull.base_branch else ""
+    return f"#{pull.number} into {one_line(pull.base_branch)}{other}"
+
+
+def _linked(forge: Forge, issue: int | None, base: str | None) -> PullRequest | None:
     """The open pull request that closes this issue already, whatever its branch."""
     if issue is None:
         return None
     found = next((one for one in forge.pull_requests() if one.issue == issue), None)
     if found is not None:
-        note(f"issue #{issue} has an open pull request, #{found.number} of {found.head_branch}; that one is used")
+        which = f"{_into(found, base)}, of {one_line(found.head_branch)}"
+        note(f"issue #{issue} has an open pull request, {which}; that one is used")
     return found
 
 
@@ -359,11 +368,18 @@ def _pull_text(pull: PullRequest, comments: list[Comment]) -> str:
 
 
 def _checks_text(found: Checks) -> str:
-    lines = [f"{found.state.value.replace('_', ' ')} at {found.head}", *map(_check_line, found.checks)]
+    some = any(check.required for check in found.checks)
+    lines = [f"{found.state.value.replace('_', ' ')} at {found.head}"]
+    lines += [_check_line(check, optional=some and not check.required) for check in found.checks]
     for check in found.failing:
-        lines += ["", f"--- {one_line(check.name)}, last lines:", clean(check.tail)]
+        tail = clean(check.tail).strip("\n")
+        if tail.strip():
+            lines += ["", f"--- {one_line(check.name)}, last lines:", tail]
+        elif check.log_url:
+            lines += ["", f"--- {one_line(check.name)}, its log: {one_line(check.log_url)}"]
     return "\n".join(lines)
 
 
-def _check_line(check: Check) -> str:
-    return f"{_MARKS[check.state]:8}{one_line(check.name)}  {check.log_url}".rstrip()
+def _check_line(check: Check, *, optional: bool) -> str:
+    mark = " (optional)" if optional else ""
+    return f"{_MARKS[check.state]:8}{one_line(check.name)}{mark}  {check.log_url}".rstrip()

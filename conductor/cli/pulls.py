@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -17,6 +18,7 @@ from schemas.text import one_line
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_HEAD = re.compile(r"[0-9a-f]{7,64}")
 
 
 def body_options(verb: Callable[P, R]) -> Callable[P, R]:
@@ -82,6 +84,14 @@ def number_of(context: Context, forge: Forge, which: str | None) -> int:
 def pull_of(context: Context, forge: Forge, which: str | None) -> PullRequest:
     """The pull request that was named, as ``number_of`` says."""
     return forge.pull_request(number_of(context, forge, which))
+
+
+def checked_head(head: str) -> str:
+    """A commit's SHA, or at least the first seven digits of it. Raises ``BadInput`` for anything else."""
+    found = head.strip().lower()
+    if not _HEAD.fullmatch(found):
+        raise BadInput(f"{one_line(head, 80)!r} names no commit", "Give its SHA, or at least the first 7 digits of it.")
+    return found
 
 
 def moved(number: int, head: str) -> NotSo:

@@ -40,10 +40,15 @@ def review_text(*, own: bool, verdict: Verdict, body: str, earlier: bool) -> Rev
 
 def with_marker(body: str, marker: str) -> str:
     """The body, checked, with the marker at its end unless it has it. Raises ``BadInput`` where nothing is said."""
-    text = body if marker in body else f"{body.rstrip()}\n\n{marker}"
-    if not text.strip():
+    if not (body if marker in body else f"{body}{marker}").strip():
         raise BadInput("the text is empty", "Say something, with --body or --body-file.")
-    return checked_body(text)
+    return checked_body(body) if marker in body else with_line(body.rstrip(), marker)
+
+
+def with_line(body: str, line: str) -> str:
+    """The body, checked, with a hidden line at its end. Raises ``BadInput`` where there is no room for both."""
+    end = f"\n\n{line}"
+    return checked_body(body, kept=len(end)) + end
 
 
 def checked_title(title: str) -> str:
@@ -57,8 +62,16 @@ def checked_title(title: str) -> str:
     return line
 
 
-def checked_body(body: str) -> str:
-    if len(body) > MAX_BODY:
+def checked_body(body: str, *, kept: int = 0) -> str:
+    """``kept``: characters that are needed for a line of ours."""
+    room = MAX_BODY - kept
+    if room < len(body) <= MAX_BODY:
+        raise BadInput(
+            f"the body has {len(body)} characters, more than {room}: of the {MAX_BODY} that fit, {kept} are needed for "
+            "a hidden line of taskmaestro's, by which the post is found again",
+            "Shorten it, or put the rest into a file.",
+        )
+    if len(body) > room:
         raise BadInput(
             f"the body has {len(body)} characters, more than {MAX_BODY}",
             "Shorten it, or put the rest into a file.",

@@ -190,6 +190,41 @@ def test_gh_is_needed_for_the_github_forge_only(
     assert checks(repository)["gh"].state == "ok"
 
 
+@pytest.mark.parametrize(
+    ("managers", "command"),
+    [
+        (["apt-get"], None),
+        (["apt-get", "brew"], "brew install gh"),
+        (["dnf"], "dnf install -y gh"),
+        (["apk"], "apk add github-cli"),
+        (["pacman"], "pacman -S --needed github-cli"),
+        (["winget"], "winget install --exact --id GitHub.cli"),
+        ([], None),
+    ],
+)
+def test_where_gh_comes_from_is_told_first_and_a_manager_only_where_its_gh_is_recent(
+    repository: Path, programs: Path, managers: list[str], command: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", str(programs / "python"))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    for manager in managers:
+        program(programs, manager, "exit 1")
+    config = repository / ".taskmaestro" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('[forge]\nkind = "github"\n')
+    first, *rest = checks(repository)["gh"].fix.splitlines()
+    assert "taskmaestro-conductor[gh]" in first
+    assert "cli.github.com" in first
+    assert rest == ([command] if command else [])
+    for body in ("echo gh version 2.45.0", "echo hello"):
+        program(programs, "gh", body)
+        (only,) = checks(repository)["gh"].fix.splitlines()
+        assert only.startswith("Install it with `pip install")
+    config.write_text('[forge]\nkind = "github"\n[forge.github]\nprogram = "/nowhere/gh"\n')
+    (only,) = checks(repository)["gh"].fix.splitlines()
+    assert only.startswith("Name the path of gh")
+
+
 @pytest.fixture
 def on_github(repository: Path, github: GithubWorld, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F811
     """The repository on the stand-in, gh logged in as ``maestro``."""

@@ -66,6 +66,30 @@ def test_without_the_remote_reads_go_by_the_api_and_nothing_irreversible_is_done
     assert stage.forge.submitted_reviews(opened.number) == []
 
 
+def test_a_branch_that_is_gone_from_the_remote_is_neither_approved_nor_made_ready(make_stage: GithubStages) -> None:
+    stage = make_stage()
+    opened = stage.open("feature", author="worker-1", draft=True)
+    number = opened.number
+    done = stage.forge.stage_review(number, commit=opened.head, body="b", marker=MARKER)
+    stage.forge.submit_review(number, done.id, verdict=Verdict.CHANGES)
+    two, three = "<!-- taskmaestro: two -->", "<!-- taskmaestro: three -->"
+    staged = stage.forge.stage_review(number, commit=opened.head, body="b", marker=two)
+    git(stage.github.repository(NAME).path, "update-ref", "-d", "refs/heads/feature")
+    assert stage.forge.pull_request(number).state == "open"
+    for act in (
+        lambda: stage.forge.post_review(number, body="b", verdict=Verdict.APPROVE, head=opened.head, marker=three),
+        lambda: stage.forge.submit_review(number, staged.id, verdict=Verdict.APPROVE),
+        lambda: stage.forge.submit_review(number, staged.id, verdict=Verdict.CHANGES),
+        lambda: stage.forge.mark_ready(number),
+    ):
+        with pytest.raises(NotSo, match="the branch feature of #1 is not on the remote any more") as caught:
+            act()
+        assert "git push origin feature" in caught.value.hint
+        assert "taskmaestro pr close 1" in caught.value.hint
+    assert [one.state for one in stage.forge.submitted_reviews(number)] == ["changes_requested"]
+    assert stage.forge.submit_review(number, done.id, verdict=Verdict.CHANGES).already
+
+
 def test_a_push_by_force_in_the_middle_of_a_review_is_seen(make_stage: GithubStages) -> None:
     stage = make_stage()
     opened = stage.open("feature", author="worker-1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ from typing import Any
 import psutil
 import pytest
 
+from conductor.forge.github.forge import GithubForge
+from schemas.config import Config, ForgeConfig, GithubForgeConfig
 from schemas.errors import Fault as OurFault
 from schemas.errors import NeedsPerson, NotSo, Unavailable
 from schemas.forge import DraftComment
 from schemas.review import Verdict
-from tests.forge.github_stage import NAME, GithubStages, github_stages
+from tests.forge.github_stage import NAME, QUICK, GithubStages, github_stages
 from tests.github import faults, schema
 from tests.github.faults import Fault
+from tests.support.repos import git
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not schema.available(), reason=schema.MISSING)
@@ -158,6 +162,86 @@ def test_a_gh_without_a_login_says_how_to_log_in(make_stage: GithubStages) -> No
     with pytest.raises(NeedsPerson, match="not logged in") as caught:
         stage.forge.pull_requests([1])
     assert "gh auth login" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [("hello <html>", "hello <html>"), ("", "nothing"), ("{}", "{}"), ("null", "null"), ("[]", r"\[\]")],
+)
+def test_a_gh_that_answers_no_answer_is_named_and_not_asked_again(
+    make_stage: GithubStages, tmp_path: Path, said: str, shown: str
+) -> None:
+    log, broken = tmp_path / "log", tmp_path / "gh"
+    broken.write_text(
+        f"#!/bin/sh\n[ \"$1\" = --version ] && echo gh version 2.99.0 && exit\necho asked >>{log}\necho '{said}'\n"
+    )
+    broken.chmod(0o755)
+    stage = make_stage(more={"program": str(broken)})
+    with pytest.raises(Unavailable, match=rf"gh program at {broken} answered .* no answer.*: {shown}\n") as caught:
+        stage.forge.pull_requests([1])
+    assert "gh api user" in caught.value.hint
+    assert "install gh" in caught.value.hint
+    assert "network" not in str(caught.value)
+    assert log.read_text().count("asked") == 1
+
+
+def test_a_change_whose_answer_gh_swallowed_may_have_been_made(make_stage: GithubStages, tmp_path: Path) -> None:
+    real, broken = Path(sys.executable).parent / "gh", tmp_path / "gh"
+    broken.write_text(
+        f'#!/bin/sh\n[ "$1" = api ] || exec {real} "$@"\ncat >{tmp_path}/asked\n'
+        f'grep -q addComment {tmp_path}/asked || exec {real} "$@" <{tmp_path}/asked\n'
+        f'{real} "$@" <{tmp_path}/asked >/dev/null\n'
+    )
+    broken.chmod(0o755)
+    stage = make_stage(more={"program": str(broken)})
+    number = stage.open("feature").number
+    with pytest.raises(Unavailable, match=r"no answer.*whether it was done is not known") as caught:
+        stage.forge.comment(number, "text")
+    assert "gh api user" in caught.value.hint
+    assert [one.body for one in stage.forge.comments(number)] == ["text"]
+
+
+@pytest.mark.parametrize("token", [None, "GH_ENTERPRISE_TOKEN"])
+def test_an_alias_of_ssh_in_the_remotes_url_is_told_with_the_settings_that_name_the_host(
+    make_stage: GithubStages, token: str | None
+) -> None:
+    stage = make_stage()
+    git(stage.root, "remote", "set-url", "origin", "myalias:octo/shop.git")
+    given = stage.github.environment("conductor", **({token: "some-token"} if token else {}))
+    if token:  # gh takes it for any host, and finds none of that name
+        stage.github.socket.rename(stage.github.socket.with_name("moved"))
+    unknown = GithubForge.open(Config(forge=ForgeConfig(kind="github")), stage.root, environment=given, retries=QUICK)
+    with pytest.raises(OurFault, match="myalias") as caught:
+        unknown.pull_requests([1])
+    assert isinstance(caught.value, Unavailable if token else NeedsPerson)
+    for word in ("`repository`", "`host`", "[forge.github]", "alias"):
+        assert word in caught.value.hint
+    if token:
+        return
+    stage.github.fault(faults.bad_credentials(count=-1))
+    with pytest.raises(NeedsPerson, match="Bad credentials") as caught:
+        unknown.login()
+    assert "alias" in caught.value.hint
+    stage.github.server.faults.clear()
+    named = ForgeConfig(kind="github", github=GithubForgeConfig(host="github.com"))
+    assert GithubForge.open(Config(forge=named), stage.root, environment=given).login() == "conductor"
+    (stage.github.config_dir("conductor") / "hosts.yml").unlink()
+    for forge in (stage.forge, GithubForge.open(Config(forge=named), stage.root, environment=given)):
+        with pytest.raises(NeedsPerson) as caught:
+            forge.pull_requests([1])
+        assert "alias" not in caught.value.hint
+
+
+def test_a_host_that_gh_knows_is_no_alias(make_stage: GithubStages) -> None:
+    stage = make_stage(host="git.example.com")
+    config = Config(forge=ForgeConfig(kind="github"))
+    environment = stage.github.environment("conductor")
+    forge = GithubForge.open(config, stage.root, environment=environment, retries=QUICK)
+    assert forge.login() == "conductor"
+    stage.github.fault(faults.bad_credentials(count=-1))
+    with pytest.raises(NeedsPerson, match=r"not logged in to git\.example\.com") as caught:
+        forge.pull_requests([1])
+    assert "alias" not in caught.value.hint
 
 
 # --- limits ---

@@ -120,6 +120,19 @@ def test_other_words_stay() -> None:
 # --- markers ---
 
 
+@pytest.mark.parametrize("marker", ["", "<!-- taskmaestro review r-1 -->"])
+def test_a_body_that_only_the_marker_makes_too_long_is_told_so(marker: str) -> None:
+    kept = len(marks.marked("x", marker).body) - 1
+    room = 65_536 - kept
+    assert len(marks.marked("x" * room, marker).body) == 65_536
+    for long in (room + 1, 65_536):
+        with pytest.raises(BadInput, match=f"has {long} characters, more than {room}: .* hidden line") as caught:
+            marks.marked("x" * long, marker)
+        assert f"of the 65536 that fit, {kept} are needed" in caught.value.what
+    with pytest.raises(BadInput, match=r"has 65537 characters, more than 65536\n"):
+        marks.marked("x" * 65_537, marker)
+
+
 def test_a_body_without_a_marker_is_given_one_that_nobody_reads() -> None:
     for body in ("text", "text\n", "- [ ] done\n\n", ""):
         text = marks.marked(body, "", empty=True)

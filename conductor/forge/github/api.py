@@ -12,7 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from conductor.forge.github.faults import Dropped, Facts, Limited, Missing, Transient, of_graphql, of_status, said_by
+from conductor.forge.github.faults import (
+    Dropped,
+    Facts,
+    Limited,
+    Missing,
+    NoAnswer,
+    Transient,
+    of_graphql,
+    of_status,
+    said_by,
+)
 from conductor.forge.github.gh import KEEP, Answer, Gh
 from conductor.forge.github.pace import Pace
 from conductor.forge.github.redact import redacted
@@ -193,6 +203,9 @@ class Api:
             except Dropped as fault:
                 tried = tried or fault.sent
                 raise
+            except NoAnswer:
+                tried = True
+                raise
 
         try:
             return self.retried(attempt)
@@ -201,7 +214,9 @@ class Api:
                 raise
             raise Dropped(
                 f"{fault.what}; whether it was done is not known",
-                "Try again: it is looked for first, so nothing is done twice.",
+                fault.hint
+                if isinstance(fault, NoAnswer)
+                else "Try again: it is looked for first, so nothing is done twice.",
             ) from fault
 
     def retried(self, ask: Callable[[], A]) -> A:
@@ -237,6 +252,8 @@ class Api:
         if answer.status >= 300:
             facts = Facts(self.place.host, what, answer.status, self._clean(_message(answer)), answer.headers)
             fault = of_status(facts)
+            if answer.status == 401:
+                fault.hint += self._gh.doubt()
             self._limit(fault, resource, answer)
             raise fault
         self.pace.fine()

@@ -10,7 +10,7 @@ from conductor.forge.github import queries
 from conductor.forge.github.api import Api, missing_pull
 from conductor.forge.github.heads import Heads
 from conductor.forge.github.pace import moment
-from conductor.forge.github.pulls import is_ours, plain, refs_of, to_pull
+from conductor.forge.github.pulls import head_ref, is_ours, plain, refs_of, to_pull
 from schemas.errors import BadInput, NotSo, Unavailable
 from schemas.forge import PullRequest
 from schemas.text import one_line
@@ -108,13 +108,28 @@ class GithubBase:
         return found[0]
 
     def _to_pulls(self, nodes: Sequence[Node], *, must: bool = False) -> list[PullRequest]:
-        """As values, with the remote's heads. ``must``: the remote has to answer."""
+        """As values, with the remote's heads. ``must``: the remote has to answer, and to have the branches of those
+        that are open in the repository behind it.
+        """
         own = self._api.place.same(self._pushed_to)
         with self._api.shaped("pull requests"):
             wanted = refs_of(nodes, self._pushed_to, own=own)
         refs = self._heads.refs(wanted, must=must)
         with self._api.shaped("pull requests"):
+            for node in nodes if must else ():
+                self._check_branch(node, refs, own=own)
             return [to_pull(node, refs, self._pushed_to, own=own) for node in nodes]
+
+    def _check_branch(self, node: Node, refs: Mapping[str, str], *, own: bool) -> None:
+        """Raises ``NotSo`` where the branch of an open one is gone, though the API may not have seen that yet."""
+        if node["state"] != "OPEN" or not is_ours(node, self._pushed_to, own=own):
+            return
+        if head_ref(node, self._pushed_to, own=own) not in refs:
+            branch, number = one_line(node["headRefName"], 200), node["number"]
+            raise NotSo(
+                f"the branch {branch} of #{number} is not on the remote any more",
+                f"Push it again (git push {self._heads.remote} {branch}), or close it: taskmaestro pr close {number}",
+            )
 
     def pull_request(self, number: int) -> PullRequest:
         return self._to_pulls([self._node(number)])[0]

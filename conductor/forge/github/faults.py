@@ -28,6 +28,10 @@ class Dropped(Transient):
         self.sent = sent
 
 
+class NoAnswer(Unavailable):
+    """gh ended well without an answer of GitHub's: the program is at fault, so asking again does not help."""
+
+
 class Limited(Transient):
     """Refused because of a rate limit; nothing was done."""
 
@@ -63,10 +67,10 @@ _ARCHIVED = re.compile(r"archived", re.IGNORECASE)
 _SAML = re.compile(r"SAML|single sign-on", re.IGNORECASE)
 
 
-def not_logged_in(host: str, said: str = "") -> NoLeave:
-    """gh has no token for the host, or one that does not count any more."""
+def not_logged_in(host: str, said: str = "", *, more: str = "") -> NoLeave:
+    """gh has no token for the host, or one that does not count any more. ``more`` goes to the remedy."""
     tail = f": {said}" if said else ""
-    return NoLeave(f"gh is not logged in to {host}{tail}", f"Log in: gh auth login --hostname {host}")
+    return NoLeave(f"gh is not logged in to {host}{tail}", f"Log in: gh auth login --hostname {host}{more}")
 
 
 def is_limited(facts: Facts) -> bool:

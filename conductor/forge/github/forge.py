@@ -80,7 +80,13 @@ class GithubForge(ChecksOnGithub, IssuesOnGithub):
         chosen, given = config.forge.github, os.environ if environment is None else environment
         heads = Heads(root.resolve(), config.remote, timeout=max(chosen.timeout, 30.0))
         place, pushed_to = _place(config, heads)
-        gh = Gh(find_gh(chosen.program, given), place.host, timeout=chosen.timeout, environment=environment)
+        gh = Gh(
+            find_gh(chosen.program, given),
+            place.host,
+            timeout=chosen.timeout,
+            environment=environment,
+            read_off=chosen.host is None and place.host != GITHUB,
+        )
         token = hash(tuple(given.get(name) for name in TOKEN_VARIABLES))
         pace = pace_of(place.host, f"{given.get('GH_CONFIG_DIR', '')} {token}")
         return cls(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conductor.forge.github.faults import Dropped, not_logged_in
+from conductor.forge.github.faults import Dropped, NoAnswer, not_logged_in
 from conductor.forge.github.redact import redacted
 from schemas.errors import Unavailable
 from schemas.text import clean, one_line
@@ -43,6 +43,10 @@ _SETTINGS = {
 _ESCAPES = "--allow-escape-sequences"
 _NEEDS_LOGIN = 4
 """gh's exit code where it has no token for the host."""
+_ALIAS = (
+    " {host} stands in the remote's URL: where it is an alias of your ssh configuration, set `host` (github.com, say), "
+    "and `repository` (owner/name) where the URL does not name it, in [forge.github]."
+)
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})")
 _NOT_SENT = re.compile(
     r"connection refused|no such host|network is unreachable|no route to host|connect: no such file|name resolution"
@@ -83,13 +87,22 @@ class Gh:
     """``gh api`` for one host. Safe to share between threads."""
 
     def __init__(
-        self, program: Path, host: str, *, timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        program: Path,
+        host: str,
+        *,
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
+        read_off: bool = False,
     ) -> None:
-        """``environment``: in place of this process's own."""
+        """``environment``: in place of this process's own. ``read_off``: the host is the one in the remote's URL, which
+        may be an alias that only ssh knows.
+        """
         self.host = host
         self._program = program
         self._timeout = timeout
         self._given = environment
+        self._read_off = read_off
         self._extra: list[str] = []
 
     def call(
@@ -105,7 +118,8 @@ class Gh:
         """One request; any status is an answer. ``keep`` bounds the bytes of it; with ``cut`` the middle of a longer
         one is left out, else that is a fault.
 
-        Raises ``Dropped`` where no whole answer came, ``NeedsPerson`` where gh is not logged in.
+        Raises ``Dropped`` where no whole answer came, ``NoAnswer`` where gh ended well without one, ``NeedsPerson``
+        where gh is not logged in.
         """
         done = self._run(path, method, data, accept, keep)
         if not done.ok and method == "GET" and _ESCAPES in done.errors:
@@ -113,6 +127,15 @@ class Gh:
             self._extra = [_ESCAPES]
             done = self._run(path, method, data, accept, keep)
         return self._read(done, f"{method} {one_line(path, 120)}", cut=cut)
+
+    def doubt(self) -> str:
+        """What to add to a remedy where the host may be an alias of ssh: it is the URL's, and gh knows none such."""
+        if not self._read_off:
+            return ""
+        environment = gh_environment(os.environ if self._given is None else self._given)
+        argv = [str(self._program), "config", "get", "user", "--host", self.host]
+        known = run(argv, cwd="/", timeout=self._timeout, env=environment, merge=False, leave=True)
+        return "" if known.ok and known.output.strip() else _ALIAS.format(host=self.host)
 
     def _run(self, path: str, method: str, data: Mapping[str, Any] | None, accept: str | None, keep: int) -> Outcome:
         argv = [str(self._program), "api", "--hostname", self.host, "--include", "--method", method]
@@ -145,13 +168,22 @@ class Gh:
                 "Ask again later, or raise `timeout` in [forge.github].",
             )
         if done.returncode == _NEEDS_LOGIN or "gh auth login" in said:
-            raise not_logged_in(self.host, said)
+            raise not_logged_in(self.host, said, more=self.doubt())
         answer = _parse(done.data)
+        if answer is None and done.ok:
+            raise NoAnswer(
+                f"the gh program at {self._program} answered something that is no answer of GitHub's ({where}): "
+                f"{self._first_line(done) or 'nothing'}",
+                "Run `gh api user` by hand with that program; where it is no better, install gh again: "
+                "https://cli.github.com",
+            )
         if answer is None:
+            sent = not _NOT_SENT.search(said)
             raise Dropped(
                 f"GitHub cannot be reached ({where}): {said or done.ending()}",
-                "Look at the network and at https://www.githubstatus.com, then try again.",
-                sent=not _NOT_SENT.search(said),
+                "Look at the network and at https://www.githubstatus.com, then try again."
+                + ("" if sent else self.doubt()),
+                sent=sent,
             )
         if done.truncated and not cut:
             raise Unavailable(f"GitHub's answer is too large ({where})", "Ask for less at once.")
@@ -159,6 +191,10 @@ class Gh:
         if not done.ok and answer.status < 400 and not _holds_errors(answer):
             raise Dropped(f"GitHub's answer broke off ({where}): {said or done.ending()}", "Ask again.")
         return answer
+
+    def _first_line(self, done: Outcome) -> str:
+        lines = (line for line in f"{done.output}\n{done.errors}".splitlines() if line.strip())
+        return one_line(redacted(next(lines, ""), self._given), 120)
 
 
 def _parse(raw: bytes) -> Answer | None:

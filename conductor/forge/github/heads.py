@@ -25,12 +25,12 @@ class Heads:
 
     def __init__(self, root: Path, remote: str, *, timeout: float) -> None:
         self._root = root
-        self._remote = remote
+        self.remote = remote
         self._timeout = timeout
 
     def url(self) -> str | None:
         """The remote's URL, None where the repository has no such remote."""
-        done = self._git().run("remote", "get-url", "--", self._remote)
+        done = self._git().run("remote", "get-url", "--", self.remote)
         return done.text.strip() or None if done.code == 0 else None
 
     def refs(self, names: Iterable[str], *, must: bool = False) -> dict[str, str]:
@@ -39,7 +39,7 @@ class Heads:
         if not wanted:
             return {}
         try:
-            done = self._git().run("ls-remote", "--", self._remote, *wanted, timeout=self._timeout)
+            done = self._git().run("ls-remote", "--", self.remote, *wanted, timeout=self._timeout)
             if done.code != 0:
                 raise self._unreadable(done)
         except Fault:
@@ -61,7 +61,7 @@ class Heads:
         missing = [sha for sha in (base, head) if git.commit(sha) is None]
         if missing:
             done = git.run(
-                "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self._remote, *missing, timeout=_LONG
+                "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.remote, *missing, timeout=_LONG
             )
             if done.code != 0:
                 raise self._unreadable(done)
@@ -84,6 +84,6 @@ class Heads:
     def _unreadable(self, done: Done) -> Unavailable:
         said = one_line(redacted(done.reason), 300)
         return Unavailable(
-            f"the remote {self._remote} of {self._root} cannot be read: {said}",
-            f"Try `git ls-remote {self._remote}` by hand, then again.",
+            f"the remote {self.remote} of {self._root} cannot be read: {said}",
+            f"Try `git ls-remote {self.remote}` by hand, then again.",
         )

@@ -12,7 +12,7 @@ import secrets
 from typing import NamedTuple
 
 from conductor.forge.github.redact import redacted
-from conductor.forge.texts import checked_body, with_marker
+from conductor.forge.texts import checked_body, with_line, with_marker
 
 _OWN = re.compile(r"(?:\n\n)?<!-- taskmaestro-post: [0-9a-f]{16} -->\s*\Z")
 _COMMENT = re.compile(r"<!--.*-->")
@@ -33,9 +33,9 @@ def marked(body: str, marker: str, *, empty: bool = False) -> Marked:
     text = redacted(checked_body(body) if empty else with_marker(body, ""))
     if not marker:
         marker = f"<!-- taskmaestro-post: {secrets.token_hex(8)} -->"
-        text = f"{text}\n\n{marker}"
+        text = with_line(text, marker)
     elif not stands_in(text, marker):
-        text = f"{text.rstrip()}\n\n{marker}"
+        text = with_line(text.rstrip(), marker)
     return Marked(checked_body(text), marker)
 
 

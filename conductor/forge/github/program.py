@@ -18,6 +18,11 @@ from threading import Lock
 from schemas.errors import BadInput, Unavailable
 from schemas.text import one_line
 
+
+class NoProgram(Unavailable):
+    """There is no gh at all."""
+
+
 OLDEST = (2, 82, 1)
 INSTALL = (
     "Install it with `pip install 'taskmaestro-conductor[gh]'` or from https://cli.github.com (a distribution's own "
@@ -63,7 +68,7 @@ def _places(configured: str | None, environment: Mapping[str, str]) -> list[Path
     beside = Path(sys.executable).parent / "gh"
     known = [shutil.which("gh", path=places), shutil.which(str(beside))]
     if known == [None, None]:
-        raise Unavailable(
+        raise NoProgram(
             f"gh was not found: looked in PATH={one_line(places, 400)} and for {beside}; "
             "the github forge works through it",
             INSTALL,

@@ -187,11 +187,11 @@ class ReviewsOnGithub(PostsOnGithub, ABC):
         node = self._review_of(reviews, review)
         if node is None:
             raise NotSo(f"#{number} has no review {one_line(review)} of yours", "Stage it first.")
+        own = self._is_me(author_of(found))
+        if node["state"] != "PENDING":  # done is done, whatever became of the branch
+            return Posted(id=review, url=node["url"] or "", already=True, as_comment=own and verdict is not None)
         # The remote is asked after GitHub: its head is the one that counts.
         pull = self._to_pulls([found], must=True)[0]
-        own = self._is_me(pull.author)
-        if node["state"] != "PENDING":
-            return Posted(id=review, url=node["url"] or "", already=True, as_comment=own and verdict is not None)
         self._may_submit(pull, _commit(node) or "", verdict, stale=stale)
         earlier = any(one["state"] != "PENDING" for one in reviews)
         body, state, as_comment = node["body"] or "", "commented", False
