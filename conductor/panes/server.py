@@ -7,6 +7,7 @@ decides.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from conductor.panes.control import ConnectionLost, ControlClient, TmuxRefused
-from schemas.errors import Unavailable
+from schemas.errors import Fault, Unavailable
 from schemas.forge import TOKEN_VARIABLES
 from schemas.text import one_line
 
@@ -171,9 +172,26 @@ class Tmux:
                 return None
             self._client = fresh
         self.on_connect()
-        for name, text in self.subscriptions.items():
+        for name, text in list(self.subscriptions.items()):
             fresh.run("refresh-client", "-B", f"{name}:{text}")
         return fresh
+
+    def subscribe(self, name: str, text: str) -> None:
+        """Be told of changes of ``text`` (``target:format``), also by later connections; once for each name."""
+        if self.subscriptions.get(name) != text:
+            self.subscriptions[name] = text
+            self._refresh(f"{name}:{text}")
+
+    def unsubscribe(self, name: str) -> None:
+        if self.subscriptions.pop(name, None) is not None:
+            self._refresh(name)
+
+    def _refresh(self, subscription: str) -> None:
+        client = self._client
+        if client is not None and client.alive:
+            # Where this is lost the connection is too, and the next one subscribes to all again.
+            with contextlib.suppress(Fault):
+                client.run("refresh-client", "-B", subscription)
 
     def drop(self, reason: str) -> None:
         """End a connection that cannot be trusted any more; the next command makes a new one."""

@@ -16,7 +16,8 @@ from conductor.panes.server import Tmux
 from schemas.errors import Fault
 
 _LOG = logging.getLogger(__name__)
-_DEAD = "taskmaestro-dead"
+_DEAD = "taskmaestro-dead-"
+_CHANGES = "#{P:#{pane_id} #{pane_dead} #{pane_pid};}"
 _CLOSINGS = frozenset(
     {
         "layout-change",
@@ -30,14 +31,18 @@ _CLOSINGS = frozenset(
 _RETRY = 1.0
 
 
+Known = Callable[[], dict[str, tuple[bool, str]]]
+"""Our panes that are there now by id: whether each is dead, and the id of its window."""
+
+
 class Watcher:
     """Tells ``on_change`` of output after quiet, of quiet, of dead and of gone panes; on one thread of its
     own.
-
-    ``known`` answers our panes that are there now, and whether each is dead.
     """
 
-    def __init__(self, tmux: Tmux, activity: Activity, known: Callable[[], dict[str, bool]], quiet: float) -> None:
+    def __init__(
+        self, tmux: Tmux, activity: Activity, known: Callable[[], dict[str, tuple[bool, str]]], quiet: float
+    ) -> None:
         self._tmux, self._activity, self._known, self._quiet = tmux, activity, known, quiet
         self._on_change: Callable[[str, str], None] | None = None
         self._wake = threading.Condition()
@@ -47,6 +52,7 @@ class Watcher:
         self._lost = False
         self._closed = False
         self._panes: dict[str, bool] = {}
+        self._windows: set[str] = set()
         self._aside: set[str] = set()
         self._thread: threading.Thread | None = None
         activity.on_output = self._output
@@ -54,19 +60,33 @@ class Watcher:
         tmux.on_connect = activity.connected
         tmux.on_notice = self._notice
         tmux.on_lost = self._gone_deaf
-        # With the pid, so that one that was started again and ended within the second is told of too.
-        tmux.subscriptions[_DEAD] = "%*:#{pane_dead} #{pane_pid}"
 
     def start(self, on_change: Callable[[str, str], None]) -> None:
         """Watch from now on. Panes that are quiet already are told of as quiet once, after the usual time."""
         if self._thread is not None:
             raise RuntimeError("watch was called twice")
         self._on_change = on_change
-        self._panes = self._known()
+        self._panes = self._look()
         with self._wake:
             self._noisy |= {pane_id for pane_id, dead in self._panes.items() if not dead}
         self._thread = threading.Thread(target=self._run, name="pane-watcher", daemon=True)
         self._thread.start()
+
+    def _look(self) -> dict[str, bool]:
+        """Our panes, and whether each is dead; tmux tells of changes in their windows from now on.
+
+        One subscription for each window: for one of all panes (``%*``) the server of tmux 3.3a crashes, with all that
+        runs on it, where the session ends before the client that subscribed has left.
+        """
+        now = self._known()
+        windows = {window for _, window in now.values()}
+        for window in windows:
+            # With the pid, so that one that was started again and ended within the second is told of too.
+            self._tmux.subscribe(f"{_DEAD}{window.removeprefix('@')}", f"{window}:{_CHANGES}")
+        for window in self._windows - windows:
+            self._tmux.unsubscribe(f"{_DEAD}{window.removeprefix('@')}")
+        self._windows = windows
+        return {pane_id: dead for pane_id, (dead, _) in now.items()}
 
     def expect(self, pane_ids: Iterable[str]) -> None:
         """These panes run a new program."""
@@ -156,7 +176,7 @@ class Watcher:
             if self._lost:
                 # Attached anew where the session still stands, so that output is told of again.
                 self._lost = self._tmux.connect(now=True) is None
-            now = self._known()
+            now = self._look()
         except Fault as fault:
             _LOG.warning("panes could not be listed, asked again in %g s: %s", _RETRY, fault)
             threading.Timer(_RETRY, self._recheck).start()

@@ -246,9 +246,9 @@ class TmuxPanes:
             self._indexes[pane_id] = index
         return self._indexes[pane_id]
 
-    def _known(self) -> dict[str, bool]:
-        """Our panes that are there, and whether each is dead."""
-        return {row.info.pane_id: row.info.dead for row in self._layout.ours().values()}
+    def _known(self) -> dict[str, tuple[bool, str]]:
+        """Our panes that are there: whether each is dead, and its window."""
+        return {row.info.pane_id: (row.info.dead, row.info.window_id) for row in self._layout.ours().values()}
 
     def _tree(self, row: Row) -> frozenset[processes.Process]:
         return processes.tree(row.info.pid, ended=row.info.dead)

@@ -338,3 +338,22 @@ def test_closing_leaves_the_session_standing(bench: Bench, make_panes: Callable[
     bench.panes.watch(heard)
     bench.panes.close()
     assert pane_id in make_panes().all()
+
+
+def test_a_session_that_ends_under_a_slow_connection_takes_no_other_session_with_it(bench: Bench, heard: Heard) -> None:
+    """tmux evaluates subscriptions once a second, also for a client whose session has ended under it."""
+    bench.agent_up()
+    bench.panes.watch(heard)
+    bench.tmux("new-session", "-d", "-s", "somebody-elses", "sleep", "1000")
+    client = bench.panes._tmux.connect(now=True)
+    assert client is not None
+    pid = client._process.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        bench.tmux("kill-session", "-t", f"={bench.panes.session}:")
+        deadline = time.monotonic() + 2.5
+        while time.monotonic() < deadline:
+            assert "somebody-elses" in bench.tmux("list-sessions", "-F", "#S"), "the tmux server crashed"
+            time.sleep(0.1)
+    finally:
+        os.kill(pid, signal.SIGCONT)

@@ -286,13 +286,16 @@ def _steady(name: str) -> bool:
     return boundary in STEADY and not kind.startswith(("keep_backup", "check_history"))
 
 
-def ended_at(runner: Runner, ending: Ending, boundary: str) -> Outcome:
-    """A run whose conductor is killed at this boundary; a second one goes on to the end."""
+def ended_at(runner: Runner, ending: Ending, boundaries: Sequence[str]) -> Outcome:
+    """A run whose conductor is killed at the first of these boundaries, the next one at the second, and so on; the
+    last conductor goes on to the end.
+    """
     with crash_run(runner, ending) as run:
-        run.begin((boundary,))
-        run.goes_on(must_die=True)
-        assert run.ended_at() == [boundary]
-        run.conduct()
+        run.begin(boundaries[:1])
+        for number, boundary in enumerate(boundaries, 1):
+            run.goes_on(must_die=True)
+            assert run.ended_at()[-1] == boundary
+            run.conduct(boundaries[number : number + 1])
         assert run.goes_on(), "the conductor was killed by somebody"
         assert run.stop(), "the conductor was killed by somebody"
         return run.check()
