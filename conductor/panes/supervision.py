@@ -40,9 +40,7 @@ class Watcher:
     own.
     """
 
-    def __init__(
-        self, tmux: Tmux, activity: Activity, known: Callable[[], dict[str, tuple[bool, str]]], quiet: float
-    ) -> None:
+    def __init__(self, tmux: Tmux, activity: Activity, known: Known, quiet: float) -> None:
         self._tmux, self._activity, self._known, self._quiet = tmux, activity, known, quiet
         self._on_change: Callable[[str, str], None] | None = None
         self._wake = threading.Condition()
