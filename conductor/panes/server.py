@@ -23,6 +23,8 @@ from schemas.forge import TOKEN_VARIABLES
 from schemas.text import one_line
 
 OLDEST = (3, 2)
+_ENDING = 2.0
+"""Seconds for which a server may be ending: it takes connections then and answers nothing."""
 _RETRY = 1.0
 _NO_SERVER = re.compile(r"no server running|error connecting to .*\((No such file|Connection refused)", re.IGNORECASE)
 _LOST = re.compile(r"server exited unexpectedly|lost server|server exited", re.IGNORECASE)
@@ -110,11 +112,17 @@ class Tmux:
         client.run_many(*commands)
 
     def read(self, *args: str) -> list[str]:
-        """``run`` for a command that changes nothing: asked again where the connection ended under it."""
-        try:
-            return self.run(*args)
-        except ConnectionLost:
-            return self.run(*args)
+        """``run`` for a command that changes nothing: asked again where the connection ended under it, or the server
+        is just ending.
+        """
+        give_up = time.monotonic() + _ENDING
+        while True:
+            try:
+                return self.run(*args)
+            except ConnectionLost:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.02)
 
     def once(self, *commands: Sequence[str]) -> list[str]:
         """Run commands in a process of their own, as one list that tmux does not interrupt."""

@@ -28,7 +28,9 @@ def shop(fleet_world: FleetWorld, github: GithubWorld) -> Iterator[FleetWorld]: 
     github.adopt(fleet_world.root, NAME, login="worker", checks={"quick": ("test", "!", "-e", RED)})
     fleet_world.environment.update(github.environment("maestro"))
     worker = {"GH_CONFIG_DIR": github.environment("worker")["GH_CONFIG_DIR"]}
-    fleet_world.configure(forge={"kind": "github"}, agents__scripted__env=worker)
+    # A hang is noticed after ten seconds here; thirty would only make the tests longer.
+    github_table = {"timeout": 10.0}
+    fleet_world.configure(forge={"kind": "github"}, forge__github=github_table, agents__scripted__env=worker)
     yield fleet_world
     fleet_world.taskmaestro("stop", "--panes", code=None)
 
