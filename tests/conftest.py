@@ -81,6 +81,11 @@ def reap_default_servers(tmux_folder: Path) -> list[str]:
     return live
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first, for where several run beside each other: the short ones then fill the gaps at the end."""
+    items.sort(key=lambda item: "e2e" not in item.path.parts)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def isolated_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Isolation for fixtures with a wider scope than one test, which run before the test's own."""
