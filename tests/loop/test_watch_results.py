@@ -193,7 +193,8 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "empty": (lambda path: path.write_bytes(b""), "line 1 column 1: expected JSON"),
     "wrong type": (lambda path: path.write_bytes(raw(pr_number="x")), "field pr_number"),
     "unknown status": (lambda path: path.write_bytes(raw(status="finished")), "field status"),
-    "over 1 MiB": (lambda path: path.write_bytes(raw() + b" " * MAX_BYTES), "at most 1048576 bytes"),
+    # In one step: the beginning of it alone would be a result.
+    "over 1 MiB": (lambda path: replace(path, raw() + b" " * MAX_BYTES), "at most 1048576 bytes"),
     "far over 1 MiB": (lambda path: path.write_bytes(b" " * 3 * MAX_BYTES), "at most 1048576 bytes"),
     "not UTF-8": (lambda path: path.write_bytes(b'{"status": "\xff"}'), "line 1 column 13: expected UTF-8"),
     "no pull request": (lambda path: path.write_bytes(b'{"status": "success"}'), "pr_number or pr_url"),
@@ -290,7 +291,7 @@ def test_a_worktree_that_appears_is_picked_up(live: Watched) -> None:
     replace(live.add(7) / RESULT, raw(pr_number=7))
     assert live.wait_for(7).result.pr == 7
     replace(live.result(7), raw(pr_number=8))
-    assert live.wait_for(7, count=2).result.pr == 8
+    wait_until(lambda: live.of(7)[-1].result.pr == 8, what="the second result of wt-7")
     assert live.worktrees[-1] == {1, 7}
 
 
