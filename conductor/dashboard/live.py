@@ -12,6 +12,7 @@ import queue
 import re
 import signal
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from textwrap import wrap
@@ -85,7 +86,7 @@ def event_line(text: str, at: datetime | None, pane: int | None) -> str:
     return f"{clock(at or datetime.now().astimezone())} {where:<7} {one_line(text, 500)}"
 
 
-class _Drawn:
+class _Drawn(ABC):
     """Takes word from any thread and draws it in its own. Subclasses draw: ``_print`` and ``_redraw``."""
 
     def __init__(self) -> None:
@@ -131,11 +132,13 @@ class _Drawn:
                 self._redraw(last)
             going_on = None not in batch
 
+    @abstractmethod
     def _print(self, lines: Sequence[str]) -> None:
-        raise NotImplementedError
+        """Write lines that stay."""
 
+    @abstractmethod
     def _redraw(self, state: _State) -> None:
-        raise NotImplementedError
+        """Show this state in place of the last one."""
 
 
 def terminal() -> Console:

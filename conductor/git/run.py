@@ -251,8 +251,8 @@ def _group_ends(group: int, seconds: float) -> bool:
             os.killpg(group, 0)
         except ProcessLookupError:
             return True
-        except PermissionError:
-            pass
+        except PermissionError:  # another user's, which we may neither see nor end
+            return False
         if monotonic() > deadline:
             return False
         sleep(0.01)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
+from conductor.core.description import closed_by
 from conductor.core.loops import follow_up_loop, outer, reviewer_loop, routing
 from conductor.core.loops.facts import FollowUpFacts, ReviewerFacts, follow_up_snapshot, reviewer_snapshot, scope_of
 from conductor.layout import Layout
@@ -253,8 +254,10 @@ def linked(forge: LoopForge, issue: int) -> PullRequest | None:
 
     Raises ``NeedsPerson`` where several are open. A forge that does not tell those that are over has none of them.
     """
-    known = forge.pull_requests_closing(issue) if isinstance(forge, LinksIssues) else forge.pull_requests()
-    found = [pull for pull in known if pull.issue == issue]
+    if isinstance(forge, LinksIssues):
+        found = forge.pull_requests_closing(issue)
+    else:
+        found = [pull for pull in forge.pull_requests() if issue in closed_by(pull.body)]
     opened = [pull for pull in found if pull.state == "open"]
     if len(opened) > 1:
         names = ", ".join(f"#{pull.number}" for pull in opened)

@@ -160,6 +160,18 @@ class ForgeContract:
 
     # --- issues ---
 
+    @pytest.mark.parametrize(
+        "text", ["Authorization: check the role", "see https://me@example.com/x", "set ghx_function_name"]
+    )
+    def test_words_that_only_look_like_secrets_are_kept(self, make_stage: MakeStage, text: str) -> None:
+        stage = make_stage()
+        issue = stage.forge.create_issue(text, text)
+        assert (issue.title, stage.forge.issue(issue.number).body) == (text, text)
+        number = stage.open("feature", body=text).number
+        stage.forge.comment(number, text)
+        assert stage.forge.pull_request(number).body == text
+        assert [one.body for one in stage.forge.comments(number)] == [text]
+
     def test_a_closed_issue_is_listed_no_more_and_can_still_be_read(self, make_stage: MakeStage) -> None:
         forge = make_stage().forge
         first, second = forge.create_issue("One", ""), forge.create_issue("Two", "")

@@ -12,7 +12,7 @@ import pytest
 
 from conductor.forge.github import marks, program, queries
 from conductor.forge.github.history import heads_of
-from conductor.forge.github.redact import HIDDEN, redacted
+from conductor.forge.github.redact import HIDDEN, redacted, redacted_output
 from conductor.forge.github.remote import named, parse_remote
 from schemas.errors import BadInput, Unavailable
 from tests.github import schema
@@ -110,6 +110,13 @@ def test_what_looks_like_a_token_is_taken_out(token: str) -> None:
 def test_the_value_of_a_token_variable_is_taken_out_whatever_it_looks_like() -> None:
     given = {"GH_TOKEN": "plain-secret", "GITHUB_TOKEN": "other-secret", "GH_ENTERPRISE_TOKEN": "x"}
     assert redacted("a plain-secret and other-secret in text", given) == f"a {HIDDEN} and {HIDDEN} in text"
+
+
+@pytest.mark.parametrize(
+    "text", ["Authorization: Basic c2VjcmV0c2Vj", "authorization=c2VjcmV0c2Vj", "https://me:c2VjcmV0c2Vj@x.y/"]
+)
+def test_what_programs_say_is_also_without_other_credentials(text: str) -> None:
+    assert "c2VjcmV0c2Vj" not in redacted_output(text, {})
 
 
 def test_other_words_stay() -> None:

@@ -92,14 +92,20 @@ def test_beyond_the_limit_the_last_ref_holds_the_rest(
     assert unreachable(repo) == ""
 
 
-def test_making_a_deleted_worktree_anew_keeps_its_detached_head_and_what_was_reset(
-    repo: Path, worktrees: GitWorktrees, wt: Worktree
-) -> None:
+def deleted_by_hand(wt: Worktree) -> tuple[str, str]:
+    """A commit that was reset, and one on a detached head, in a worktree whose folder is gone then."""
     reset = commit_file(wt.path, "a.txt", "a\n")
     git(wt.path, "reset", "-q", "--hard", "HEAD~1")
     git(wt.path, "checkout", "-q", "--detach")
     head = commit_file(wt.path, "b.txt", "b\n")
     shutil.rmtree(wt.path)
+    return reset, head
+
+
+def test_making_a_deleted_worktree_anew_keeps_its_detached_head_and_what_was_reset(
+    repo: Path, worktrees: GitWorktrees, wt: Worktree
+) -> None:
+    reset, head = deleted_by_hand(wt)
     assert worktrees.add(1, "tm/one").branch == "tm/one"
     assert sorted(kept(repo, worktrees)) == sorted([head, reset])
     assert unreachable(repo) == ""
@@ -108,11 +114,7 @@ def test_making_a_deleted_worktree_anew_keeps_its_detached_head_and_what_was_res
 def test_removing_a_deleted_worktree_by_force_keeps_its_detached_head(
     repo: Path, worktrees: GitWorktrees, wt: Worktree
 ) -> None:
-    reset = commit_file(wt.path, "a.txt", "a\n")
-    git(wt.path, "reset", "-q", "--hard", "HEAD~1")
-    git(wt.path, "checkout", "-q", "--detach")
-    head = commit_file(wt.path, "b.txt", "b\n")
-    shutil.rmtree(wt.path)
+    reset, head = deleted_by_hand(wt)
     ref = worktrees.remove(1, force=True)
     assert ref
     assert git(repo, "rev-parse", ref) == head

@@ -25,7 +25,7 @@ from conductor.forge.github.faults import (
 )
 from conductor.forge.github.gh import KEEP, Answer, Gh
 from conductor.forge.github.pace import Pace
-from conductor.forge.github.redact import redacted
+from conductor.forge.github.redact import redacted_output
 from conductor.forge.github.remote import Place
 from schemas.errors import Fault, NotSo, Unavailable
 from schemas.text import one_line
@@ -264,7 +264,7 @@ class Api:
             self.pace.limited(resource, answer.headers)
 
     def _clean(self, text: str) -> str:
-        return redacted(text, self._environment)
+        return redacted_output(text, self._environment)
 
 
 _SILENT = logging.NullHandler()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from conductor.forge.github.faults import Dropped, NoAnswer, not_logged_in
-from conductor.forge.github.redact import redacted
+from conductor.forge.github.redact import redacted_output
 from schemas.errors import Unavailable
 from schemas.text import clean, one_line
 from worker.tools.process import Outcome, run
@@ -77,8 +77,9 @@ class Answer:
         try:
             return json.loads(self.body)
         except ValueError as error:
+            said = one_line(redacted_output(self.text), 120)
             raise Dropped(
-                f"GitHub's answer (HTTP {self.status}) is not JSON: {one_line(redacted(self.text), 120) or 'empty'}",
+                f"GitHub's answer (HTTP {self.status}) is not JSON: {said or 'empty'}",
                 "Ask again; where it stays, look for a proxy in between.",
             ) from error
 
@@ -161,7 +162,7 @@ class Gh:
 
     def _read(self, done: Outcome, what: str, *, cut: bool) -> Answer:
         where = f"{self.host}, {what}"
-        said = one_line(redacted(done.errors, self._given), 300)
+        said = one_line(redacted_output(done.errors, self._given), 300)
         if done.timed_out:
             raise Dropped(
                 f"GitHub did not answer within {self._timeout:g} s ({where})",
@@ -194,7 +195,7 @@ class Gh:
 
     def _first_line(self, done: Outcome) -> str:
         lines = (line for line in f"{done.output}\n{done.errors}".splitlines() if line.strip())
-        return one_line(redacted(next(lines, ""), self._given), 120)
+        return one_line(redacted_output(next(lines, ""), self._given), 120)
 
 
 def _parse(raw: bytes) -> Answer | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conductor.forge.github.redact import redacted
+from conductor.forge.github.redact import redacted_output
 from schemas.errors import Fault, Unavailable
 from schemas.text import one_line
 
@@ -82,7 +82,7 @@ class Heads:
         return Git(self._root)
 
     def _unreadable(self, done: Done) -> Unavailable:
-        said = one_line(redacted(done.reason), 300)
+        said = one_line(redacted_output(done.reason), 300)
         return Unavailable(
             f"the remote {self.remote} of {self._root} cannot be read: {said}",
             f"Try `git ls-remote {self.remote}` by hand, then again.",

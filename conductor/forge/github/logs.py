@@ -11,7 +11,7 @@ from threading import Lock
 from conductor.forge.github.api import Api, at
 from conductor.forge.github.checks import Run
 from conductor.forge.github.faults import Missing
-from conductor.forge.github.redact import redacted
+from conductor.forge.github.redact import redacted_output
 from schemas.errors import Fault
 from schemas.text import clean, one_line
 
@@ -30,7 +30,7 @@ def tail_of(text: str, lines: int) -> str:
     """The last lines without escapes, control characters, time stamps and tokens."""
     plain = _GROUPS.sub("", _STAMP.sub("", clean(_ESCAPES.sub("", text))))
     kept = [line.rstrip() for line in plain.splitlines() if line.strip()][-lines:]
-    return redacted("\n".join(kept))[-_MOST:]
+    return redacted_output("\n".join(kept))[-_MOST:]
 
 
 class Logs:
@@ -52,15 +52,15 @@ class Logs:
             if held is None and fresh < _AT_ONCE:
                 fresh += 1
                 held = self._read(run)
-            found[run.node] = held or redacted(run.words)
+            found[run.node] = held or redacted_output(run.words)
         return found
 
     def _read(self, run: Run) -> str:
         try:
             text = tail_of(self._log(run) or self._output(run), self._lines)
         except Fault as fault:  # the check failed whether or not its log can be read; the next look tries again
-            return f"{run.words}\nits log could not be read: {one_line(redacted(fault.what), 200)}".strip()
-        text = "\n".join(part for part in (redacted(run.words), text) if part)
+            return f"{run.words}\nits log could not be read: {one_line(redacted_output(fault.what), 200)}".strip()
+        text = "\n".join(part for part in (redacted_output(run.words), text) if part)
         with self._lock:
             while len(self._held) >= _MOST_HELD:
                 self._held.pop(next(iter(self._held)))

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from conductor.forge.github.redact import redacted
+from conductor.forge.github.redact import redacted_output
 from schemas.errors import BadInput
 from schemas.text import one_line
 
@@ -66,14 +66,14 @@ def parse_remote(url: str, *, host: str | None = None) -> Place:
     """
     split = _split(url.strip())
     if split is None:
-        raise BadInput(f"the remote {one_line(redacted(url), 300)} names no repository on a GitHub host", _SET)
+        raise BadInput(f"the remote {one_line(redacted_output(url), 300)} names no repository on a GitHub host", _SET)
     found, path = split
     parts = [part for part in path.split("/") if part]
     if len(parts) != 2:
-        raise BadInput(f"the remote {one_line(redacted(url), 300)} names no repository as owner/name", _SET)
+        raise BadInput(f"the remote {one_line(redacted_output(url), 300)} names no repository as owner/name", _SET)
     owner, name = unquote(parts[0]), unquote(parts[1]).removesuffix(".git")
     if not (_HOST.fullmatch(found) and _OWNER.fullmatch(owner) and _NAME.fullmatch(name)):
-        raise BadInput(f"the remote {one_line(redacted(url), 300)} names no repository on a GitHub host", _SET)
+        raise BadInput(f"the remote {one_line(redacted_output(url), 300)} names no repository on a GitHub host", _SET)
     found = found.lower().rstrip(".")
     return Place(checked_host(host) if host else _OTHER_NAMES.get(found, found), owner, name)
 
