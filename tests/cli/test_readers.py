@@ -201,7 +201,11 @@ def test_the_published_files_hold_against_their_schemas(run: Run, capsys: Out) -
     line_schema = Draft202012Validator(json.loads(capsys.readouterr().out))
     main(["schema", "pane-state"])
     state_schema = Draft202012Validator(json.loads(capsys.readouterr().out))
-    for line in run.layout.journal.read_text().splitlines():
+    lines = run.layout.journal.read_text().splitlines()
+    states = list(run.layout.panes.iterdir())
+    assert len(lines) > 10
+    assert len(states) == 4
+    for line in lines:
         line_schema.validate(json.loads(line))
-    for path in run.layout.panes.iterdir():
+    for path in states:
         state_schema.validate(json.loads(path.read_text()))

@@ -320,8 +320,11 @@ def test_ps_tells_the_same_trees_as_proc(bench: Bench, monkeypatch: pytest.Monke
 
 
 def test_ending_a_pane_that_is_not_there_is_fine(bench: Bench) -> None:
-    bench.agent_up()
+    pane_id = bench.agent_up()
     bench.panes.end("%99", None)
+    info = bench.panes.info(pane_id)
+    assert info is not None
+    assert not info.dead
 
 
 def test_a_pane_that_was_ended_on_purpose_is_not_told_as_gone(bench: Bench, heard: Heard) -> None:
