@@ -833,3 +833,14 @@ def test_a_dead_agent_is_not_taken_for_alive_because_its_terminal_is() -> None:
     assert play.reason == "pane_dead"
     play.say(PaneBound(pane=1, at=play.now, pane_id="%2", fresh=True))
     assert play.reason is None
+
+
+@pytest.mark.parametrize(
+    ("state", "settled"), [("idle", True), ("busy", True), ("permission", False), ("error", False)]
+)
+def test_a_pane_that_was_taken_for_dead_is_well_again_once_its_agent_is_seen(state: Any, settled: bool) -> None:
+    play = Play().to_gate()
+    play.say(PaneDied(pane=1, at=play.now, detail="how is not known"))
+    assert play.reason == "pane_dead"
+    play.say(AgentSeen(pane=1, at=play.now, state=state))
+    assert (play.reason is None) is settled

@@ -93,10 +93,12 @@ def _has_stranded_task(pane: Pane) -> bool:
 
 
 def _seen(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
-    was_in_trouble = pane.agent_state in _TROUBLE
+    was_in_trouble, was_gone = pane.agent_state in _TROUBLE, pane.agent_state == "gone"
     pane = pane.model_copy(update={"agent_state": event.state})
     if was_in_trouble and not _has_stranded_task(pane) and event.state in ("idle", "busy"):
         pane = settle(pane, AttentionReason.UNRESPONSIVE)
+    if was_gone and event.state in ("idle", "busy"):
+        pane = settle(pane, AttentionReason.PANE_DEAD)
     return pane, []
 
 
