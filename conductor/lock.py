@@ -129,6 +129,17 @@ def holder(path: Path) -> dict[str, Any] | None:
         os.close(fd)
 
 
+def ended_without_a_word(path: Path) -> bool:
+    """Whether nobody holds the lock, and whoever held it last neither released it nor told that it was ending."""
+    if holder(path) is not None:
+        return False
+    try:
+        facts = _facts(path.read_bytes()[:4096])
+    except FileNotFoundError:
+        return False
+    return bool(facts) and not facts.get("ending")
+
+
 def _facts(raw: bytes) -> dict[str, Any]:
     try:
         facts = json.loads(raw)

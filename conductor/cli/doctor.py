@@ -312,13 +312,10 @@ def _meminfo(field: str) -> int | None:
 
 
 def _lock(layout: Layout) -> Check:
-    from conductor.lock import holder
+    from conductor.lock import ended_without_a_word, holder
 
     try:
-        held = holder(layout.lock)
-        left = layout.lock.stat().st_size > 0
-    except FileNotFoundError:
-        held, left = None, False
+        held, left = holder(layout.lock), ended_without_a_word(layout.lock)
     except Fault as fault:
         return Check("conductor", "warn", fault.what, fault.hint)
     if held is not None:

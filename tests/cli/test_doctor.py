@@ -324,3 +324,12 @@ def test_outside_of_a_repository_the_first_advice_is_to_change_to_it(tmp_path: P
     outside = tmp_path / "outside"
     outside.mkdir()
     assert checks(outside)["repository"].fix.startswith("Change to your repository")
+
+
+def test_a_conductor_that_was_told_to_stop_left_nothing_to_tell(repository: Path, programs: Path) -> None:
+    path = repository / ".taskmaestro" / "state" / "conductor.lock"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"pid": 1, "host": "h", "since": "2026-01-01T00:00:00+00:00"}')
+    assert "without a word" in checks(repository)["conductor"].text
+    path.write_text('{"pid": 1, "host": "h", "since": "2026-01-01T00:00:00+00:00", "ending": true}')
+    assert checks(repository)["conductor"] == Check("conductor", "ok", "none runs")
