@@ -157,7 +157,7 @@ def find(root: Path, forge: str | None = None, agent: str | None = None) -> Foun
     branch = g.default_branch(root) or g.current_branch(root)
     url = g.git(["config", "--get", "remote.origin.url"], root, check=False).output.strip()
     kind = _forge(forge)
-    if url and kind == "local":
+    if url and kind == "local" and not Path(url).is_relative_to(root / ".taskmaestro"):
         notes.append(
             "there is an origin already: the embedded forge gets a remote of its own, and nothing is pushed to origin"
         )
