@@ -154,7 +154,9 @@ class Supervisor:
 
     def _lost(self, place: Place, info: PaneInfo | None) -> None:
         self._idle.discard(place.pane_id)
-        status = "its pane is gone" if info is None else f"status {info.exit_status}"
+        status = "its pane is gone"
+        if info is not None:
+            status = "how is not known" if info.exit_status is None else f"status {info.exit_status}"
         pane = self._fleet().panes.get(place.index)
         if pane is not None and pane.pane_id == place.pane_id and pane.agent_state != "gone":
             self._observe(PaneDied(pane=place.index, at=datetime.now(UTC), detail=status))
