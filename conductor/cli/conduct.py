@@ -45,6 +45,7 @@ def command(plain: bool) -> None:
         outside_of(layout, context.config),
         _listeners(layout, view),
         end_hard=partial(_end_hard, view),
+        lock_until_exit=True,
     )
 
     def end(_number: int, _frame: FrameType | None) -> None:

@@ -30,6 +30,8 @@ from schemas.text import clean
 
 _ENDING = 30.0
 """Seconds for which a conductor that is ending is waited for."""
+_LEAVING = 5.0
+"""Seconds for which a living program in the conductor's pane may be one that is leaving, or has not begun."""
 _WAITING = "waits for the conductor"
 PLACEHOLDER = ("/bin/sh", "-c", f"printf '%s\\n' 'taskmaestro: this pane {_WAITING}'; exec cat")
 CONDUCTOR_PANE = 0
@@ -158,7 +160,7 @@ def bring_up(
     _wait_for_one_that_ends(layout)
     conductor = [] if holder(layout.lock) is not None else [conductor_spec(layout)]
     if conductor:
-        panes.ensure_session(conductor)
+        _bring_conductor(layout, panes, conductor)
     offline = worktrees.fetch()
     if offline:
         notes.append(f"the remote could not be fetched ({clean(offline)}); the local state of it is used")
@@ -279,6 +281,18 @@ def _wait_for_one_that_ends(layout: Layout) -> None:
                 f"`kill -9 {held.get('pid')}` is safe: the next start recovers from the journal.",
             )
         time.sleep(0.02)
+
+
+def _bring_conductor(layout: Layout, panes: Panes, specs: Sequence[PaneSpec]) -> None:
+    """Its pane with a conductor in it. One that has let go of its lock just now is still in its pane for a moment."""
+    ((pane_id, made),) = panes.ensure_session(specs).values()
+    deadline = time.monotonic() + _LEAVING
+    while not made and holder(layout.lock) is None and time.monotonic() < deadline:
+        info = panes.info(pane_id)
+        if info is None or info.dead:
+            ((pane_id, made),) = panes.ensure_session(specs).values()
+        else:
+            time.sleep(0.02)
 
 
 def conductor_spec(layout: Layout) -> PaneSpec:

@@ -85,14 +85,20 @@ class Conductor:
         *,
         probe: Probe | None = None,
         end_hard: Callable[[], None] = lambda: None,
+        lock_until_exit: bool = False,
     ) -> None:
-        """``end_hard`` ends the process where an effect does not end; it is called while the lock is held."""
+        """``end_hard`` ends the process where an effect does not end; it is called while the lock is held.
+
+        ``lock_until_exit``: this process is the conductor, so the lock goes with it and not before: whoever sees it
+        free may take its place, its pane too.
+        """
         self.layout = layout
         self.config = config
         self.outside = outside
         self.listeners = listeners or Listeners()
         self._lock = ConductorLock(layout.lock)
         self._end_hard = end_hard
+        self._lock_until_exit = lock_until_exit
         self._taking = threading.Lock()
         self._taken: set[str] = set()
         self._missing: set[int] = set()
@@ -168,6 +174,9 @@ class Conductor:
             write_all(self.layout, self.engine.fleet)
             self.engine.note(f"conductor started (pid {os.getpid()})")
             self._say_policy()
+            # What people asked for meanwhile comes first: a pane that was cleaned up is not missed.
+            self._take_inbox()
+            self.engine.take_waiting()
             self.supervisor.start()
             self._bind_living()
             self.watch.start()
@@ -183,7 +192,8 @@ class Conductor:
             if self.engine.left_running:
                 self._end_hard()
         finally:
-            self._lock.release()
+            if not self._lock_until_exit:
+                self._lock.release()
 
     def stop(self) -> None:
         """End in good order: what runs is finished, or left for the next start where it takes too long."""

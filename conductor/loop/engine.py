@@ -152,6 +152,13 @@ class Engine:
             self.note(torn)
         return torn
 
+    def take_waiting(self) -> None:
+        """Take what was observed so far, before anything is performed: ``fleet`` knows of it then."""
+        waiting = self._drain()
+        if not self._take(waiting, schedule=False):
+            for item in waiting:
+                self._queue.put(item)
+
     def run(self) -> None:
         """Take and perform until ``stop``. A full disk pauses it; nothing is lost and nothing is done meanwhile."""
         batch: list[_Item] = []
@@ -164,7 +171,8 @@ class Engine:
             batch = []
         self._lanes.stop_all()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self.left_running = bool(wait(self._running, STOP_GRACE).not_done)
+        # One that had not begun is cancelled by now, which `wait` would not take for an end.
+        self.left_running = bool(wait([one for one in self._running if not one.done()], STOP_GRACE).not_done)
         self._take([*batch, *self._drain()], schedule=False)
 
     def _collect(self) -> list[_Item]:

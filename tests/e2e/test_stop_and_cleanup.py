@@ -6,6 +6,8 @@ import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
+
 from conductor.forge.local.forge import LocalForge
 from conductor.lock import holder
 from conductor.panes.tmux import session_name
@@ -170,3 +172,28 @@ def test_the_second_of_two_cleanups_says_that_there_is_nothing_to_remove(fleet_w
     assert "Removed 1 worktree(s)." in said[1]
     # The later one may also have begun when all was over.
     assert "Nothing to remove." in said[0] or "pane 1 has no worktree" in said[0]
+
+
+def test_when_stop_says_that_it_ended_its_process_has_and_up_starts_the_next_one(fleet_world: FleetWorld) -> None:
+    """The conductor's pane is free then: a process that only lets go of its lock would be taken for the next one."""
+    fleet_world.begin(good_work(1))
+    for _ in range(4):
+        pid = fleet_world.conductor()
+        fleet_world.taskmaestro("stop")
+        fleet_world.taskmaestro("up")
+        assert not psutil.pid_exists(pid)
+    fleet_world.wait_status(1, "approved", attention=None)
+
+
+def test_a_pane_that_was_cleaned_up_is_missed_by_no_later_conductor(fleet_world: FleetWorld) -> None:
+    fleet_world.begin(good_work(1))
+    fleet_world.wait_status(1, "approved", attention=None)
+    fleet_world.wait_settled()
+    fleet_world.taskmaestro("stop", "--panes")
+    fleet_world.taskmaestro("cleanup", "--force")
+    before = len(fleet_world.journal())
+    fleet_world.taskmaestro("up", "1")
+    wait_until(lambda: fleet_world.pane(1).get("pane_id"), DEADLINE, "the new pane")
+    kinds = [line["event"]["kind"] for line in fleet_world.journal()[before:] if line.get("event")]
+    assert "pane_removed" in kinds
+    assert not {"pane_died", "effect_failed"} & set(kinds[: kinds.index("pane_removed")])
