@@ -9,25 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from schemas.effects import Report
-from schemas.events import History
-from schemas.forge import (
-    ApiBudget,
-    Checks,
-    Comment,
-    DraftComment,
-    Issue,
-    PendingReview,
-    Posted,
-    PullRequest,
-    Push,
-    RequestedReviewer,
-    SubmittedReview,
-    Thread,
-)
-from schemas.review import EarlierReview, Review, ReviewPacket, StepReport, Verdict
+if TYPE_CHECKING:
+    # Only names in signatures: a verb that asks a forge loads no words but those that it uses.
+    from schemas.effects import Report
+    from schemas.events import History
+    from schemas.forge import (
+        ApiBudget,
+        Checks,
+        Comment,
+        DraftComment,
+        Issue,
+        PendingReview,
+        Posted,
+        PullRequest,
+        Push,
+        RequestedReviewer,
+        SubmittedReview,
+        Thread,
+    )
+    from schemas.review import EarlierReview, Review, ReviewPacket, StepReport, Verdict
 
 # --- forge ---
 

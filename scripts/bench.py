@@ -83,7 +83,7 @@ class World:
         return done.stdout
 
     def taskmaestro(self, *argv: str, cwd: Path | None = None) -> str:
-        return self.run(PYTHON, "-m", "conductor.cli.main", *argv, cwd=cwd)
+        return self.run(PYTHON, "-m", "conductor", *argv, cwd=cwd)
 
     def tmux(self, *argv: str) -> str:
         return self.run("tmux", "-S", str(self.socket), *argv)

@@ -218,7 +218,7 @@ class Stage:
         return done
 
     def taskmaestro(self, *argv: str, check: bool = True) -> str:
-        return self.run(str(PYTHON), "-m", "conductor.cli.main", *argv, check=check).stdout
+        return self.run(str(PYTHON), "-m", "conductor", *argv, check=check).stdout
 
     def status(self) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(self.taskmaestro("status", "--json"))
@@ -358,7 +358,7 @@ def play(made: Stage, budget: float = BUDGET) -> dict[str, Any]:
     second = made.status()["conductor"]["pid"]
     made.say("\n$ taskmaestro status\n" + made.taskmaestro("status"))
     made.say("$ taskmaestro replay")
-    replay = made.run(str(PYTHON), "-m", "conductor.cli.main", "replay", check=False)
+    replay = made.run(str(PYTHON), "-m", "conductor", "replay", check=False)
     made.say(replay.stdout.rstrip())
     return result(made, recovered=second != first and replay.returncode == 0)
 

@@ -391,7 +391,7 @@ def _pull_request(yard: Yard, wishes: Wishes) -> tuple[int, str]:
 
 def _taskmaestro_pr(root: Path, args: list[str]) -> dict[str, Any]:
     # -P: the worktree's own folders must not stand in for our packages.
-    argv = [sys.executable, "-P", "-m", "conductor.cli.main", "pr", *args]
+    argv = [sys.executable, "-P", "-m", "conductor", "pr", *args]
     # The embedded forge's checks run on after it.
     outcome = run(argv, cwd=root, timeout=PR_TIMEOUT, env=dict(os.environ), merge=False, leave=True)
     if not outcome.ok:

@@ -6,6 +6,7 @@ Exit codes are those of docs/contracts.md, "Command line".
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -81,6 +82,10 @@ class LazyGroup(click.Group):
 
         module, _, attribute = verb.place.partition(":")
         command = getattr(import_module(module), attribute)
+        if not gc.isenabled():
+            # What is loaded stays: a verb that runs for long has its own garbage looked for, and only that.
+            gc.freeze()
+            gc.enable()
         assert isinstance(command, click.Command)  # noqa: S101  # a defect of the table, not of the caller
         return command
 
@@ -220,7 +225,3 @@ def _tell_defect(defect: Exception, *, as_json: bool) -> int:
         as_json=as_json,
     )
     return DEFECT
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -302,7 +302,7 @@ def conductor_spec(layout: Layout) -> PaneSpec:
         role="conductor",
         title="conductor",
         cwd=layout.root,
-        argv=(sys.executable, "-m", "conductor.cli.main", "conduct"),
+        argv=(sys.executable, "-m", "conductor", "conduct"),
         env={"PATH": worker_environment(layout, 0)["PATH"], **NO_TOKENS},
     )
 

@@ -47,7 +47,7 @@ def taskmaestro(repository: Path) -> Taskmaestro:
 
 def command(*arguments: str) -> list[str]:
     """The command line of ``taskmaestro`` from this tree."""
-    return [sys.executable, "-m", "conductor.cli.main", *arguments]
+    return [sys.executable, "-m", "conductor", *arguments]
 
 
 def environment() -> dict[str, str]:

@@ -51,6 +51,20 @@ def test_reading_verbs_and_help_load_nothing_heavy(run: Run, arguments: tuple[st
     assert loaded(*arguments) == []
 
 
+def test_garbage_is_looked_for_again_once_a_verb_is_loaded(run: Run) -> None:
+    code = (
+        "import gc, sys\n"
+        "from conductor.__main__ import main\n"
+        "sys.argv[1:] = ['journal']\n"
+        "main()\n"
+        "print(gc.isenabled(), gc.get_freeze_count() > 1000, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr.splitlines()[-1] == "True True"
+
+
 def test_the_list_of_loaded_modules_can_tell(run: Run) -> None:
     assert "pydantic" in loaded("replay")
 

@@ -87,10 +87,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     git(main, "worktree", "add", "--quiet", "-b", "issue-7", str(tree), "main")
     exclude_private(main)
     fake = tmp_path / "fake"
-    (fake / "conductor" / "cli").mkdir(parents=True)
-    for name in ("conductor/__init__.py", "conductor/cli/__init__.py"):
-        (fake / name).write_text("")
-    (fake / "conductor/cli/main.py").write_text(FAKE_PR)
+    (fake / "conductor").mkdir(parents=True)
+    (fake / "conductor/__init__.py").write_text("")
+    (fake / "conductor/__main__.py").write_text(FAKE_PR)
     monkeypatch.setenv("PYTHONPATH", str(fake))
     log = tmp_path / "pr.log"
     monkeypatch.setenv("FAKE_PR_LOG", str(log))

@@ -175,7 +175,7 @@ class Agent:
             raise NotSo(f"{argv[0].rpartition('/')[2]}: {outcome.ending()}")
 
     def _taskmaestro(self, *args: str, input: str | None = None) -> None:
-        self._shown([sys.executable, "-P", "-m", "conductor.cli.main", *args], input=input)
+        self._shown([sys.executable, "-P", "-m", "conductor", *args], input=input)
 
     # --- steps, by name
     # ----------------------------------------------------------------------------------------------

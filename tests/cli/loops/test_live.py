@@ -269,7 +269,7 @@ def test_startup_finds_the_pull_request_of_an_issue_and_what_to_resume(live: Liv
 
 def test_a_watch_ends_when_something_is_to_be_done_and_is_woken_by_the_forge(live: LiveDesk) -> None:
     number, _ = live.open()
-    argv = [sys.executable, "-m", "conductor.cli.main", "loop", "watch", "--pr", str(number), "--interval", "300"]
+    argv = [sys.executable, "-m", "conductor", "loop", "watch", "--pr", str(number), "--interval", "300"]
     watcher = subprocess.Popen(
         argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -291,7 +291,7 @@ def test_a_watch_ends_when_something_is_to_be_done_and_is_woken_by_the_forge(liv
 
 def test_a_dead_watcher_keeps_nobody_out(live: LiveDesk) -> None:
     number, _ = live.open()
-    argv = [sys.executable, "-m", "conductor.cli.main", "loop", "watch", "--pr", str(number), "--interval", "300"]
+    argv = [sys.executable, "-m", "conductor", "loop", "watch", "--pr", str(number), "--interval", "300"]
     watcher = subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL)
     path = live.root / ".taskmaestro/state/checkpoints/local/dates" / f"pr-{number}.json"
     wait_until(path.exists, 60, "the first look")
