@@ -26,6 +26,7 @@ from conductor.core.memory import Memory, remember
 from conductor.journal import read
 from conductor.layout import Layout
 from conductor.lock import holder
+from tests.support import warm
 from tests.support.repos import git, make_repository
 from tests.support.tmux_server import is_alive, reap, short_folder, tmux, wait_for_end
 from tests.support.waiting import wait_until
@@ -91,6 +92,7 @@ class FleetWorld:
     turns: list[Turn] = field(default_factory=list)
     options: dict[str, object] = field(default_factory=dict)
     tables: dict[str, dict[str, object]] = field(default_factory=dict)
+    _remembered: tuple[int, Memory] | None = None
 
     @property
     def layout(self) -> Layout:
@@ -154,19 +156,31 @@ class FleetWorld:
     # --- acting
 
     def taskmaestro(
-        self, *argv: str, code: int | None = 0, cwd: Path | None = None, timeout: float = 2 * DEADLINE
+        self,
+        *argv: str,
+        code: int | None = 0,
+        cwd: Path | None = None,
+        timeout: float = 2 * DEADLINE,
+        cold: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        """The installed command in the repository; fails unless it exits with ``code`` (None: any)."""
-        done = subprocess.run(
-            [str(COMMAND), *argv],
-            cwd=cwd or self.root,
-            env={**os.environ, **self.environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        """The command in the repository; fails unless it exits with ``code`` (None: any).
+
+        ``cold``: the installed command itself, with all the time that it takes to start.
+        """
+        where, environment = cwd or self.root, {**os.environ, **self.environment}
+        if cold:
+            done = subprocess.run(
+                [str(COMMAND), *argv],
+                cwd=where,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+            )
+        else:
+            done = warm.run(argv, cwd=where, env=environment, timeout=timeout)
         if code is not None and done.returncode != code:
             raise AssertionError(
                 f"taskmaestro {' '.join(argv)} exited {done.returncode}, not {code}:\n{done.stdout}{done.stderr}"
@@ -257,8 +271,11 @@ class FleetWorld:
         return [json.loads(line) for line in raw[: raw.rfind(b"\n") + 1].splitlines()]
 
     def memory_of_journal(self) -> Memory:
-        """What the journal makes of everything."""
-        return remember(read(self.layout.journal))
+        """What the journal makes of everything. Waiting asks often: what did not grow is not read again."""
+        size = self.layout.journal.stat().st_size if self.layout.journal.exists() else 0
+        if self._remembered is None or self._remembered[0] != size:
+            self._remembered = (size, remember(read(self.layout.journal)))
+        return self._remembered[1]
 
     def wait_settled(self, timeout: float = DEADLINE) -> Memory:
         """Wait until every effect that was decided has its result."""
