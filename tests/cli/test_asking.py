@@ -222,6 +222,17 @@ def test_issues_and_agents_that_do_not_exist_are_bad_input(free: Run, forge: Loc
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [["assign", "5", "--issue"], ["decide", "3", "approve", "--why", "x", "--follow-up"], ["pr", "reopen"]],
+)
+def test_a_number_that_no_forge_has_is_a_usage_error_and_no_defect(
+    free: Run, forge: LocalForge, arguments: list[str], capsys: Out
+) -> None:
+    assert main([*arguments, "99999999999999999999"]) == 2
+    assert "99999999999999999999 is not in the range 1<=x<=1000000000" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("value", "said"),
     [
         ("", "it names no issue; leave the option out"),
