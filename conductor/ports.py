@@ -457,6 +457,12 @@ class Panes(Protocol):
     def end(self, pane_id: str, agent: AgentKind | None) -> None:
         """End the agent (its exit line, then its recorded process tree) and close the pane."""
 
+    def end_all(self, agents: Mapping[str, AgentKind | None]) -> list[str]:
+        """``end`` for many panes: all are asked, then all are waited for together, then what is left is ended.
+
+        Answers those that were ended; panes that are not ours are left alone.
+        """
+
     def close(self) -> None:
         """Stop watching; the session goes on."""
 

@@ -10,6 +10,7 @@ from conductor.cli.context import Context, find_context
 from conductor.cli.decide import told
 from conductor.cli.files import read_text
 from conductor.cli.named import issue_named
+from conductor.cli.numbers import NUMBER
 from conductor.cli.output import read_options
 from conductor.cli.requests import pane_known
 from conductor.cli.status import read_state
@@ -25,7 +26,7 @@ MAX_BODY = 200_000
 
 @click.command(name="assign")
 @click.argument("pane", type=click.IntRange(min=1), metavar="N")
-@click.option("--issue", type=click.IntRange(min=1), metavar="M", help="The issue whose text is the task.")
+@click.option("--issue", type=NUMBER, metavar="M", help="The issue whose text is the task.")
 @click.option("--title", metavar="TEXT", help="The task in one line, where it is no issue.")
 @click.option("--body-file", metavar="FILE", help="More about it, from this file; - is stdin.")
 @read_options

@@ -173,6 +173,4 @@ def _end_pane(layout: Layout, panes: Panes, kinds: Mapping[str, AgentKind], inde
 
 
 def _end_session(panes: Panes) -> None:
-    for pane_id, info in panes.all().items():
-        if info.session == panes.session:
-            panes.end(pane_id, None)
+    panes.end_all({pane_id: None for pane_id, info in panes.all().items() if info.session == panes.session})

@@ -9,6 +9,7 @@ import click
 
 from conductor.cli.context import Context, find_context
 from conductor.cli.named import open_issue_named
+from conductor.cli.numbers import NUMBER
 from conductor.cli.output import answer, read_options
 from conductor.cli.requests import ask, pane_known, who
 from conductor.cli.status import read_state
@@ -26,7 +27,7 @@ from schemas.text import clean, one_line
 @click.option("--why", required=True, metavar="TEXT", help="The reason; it is kept in the journal.")
 @click.option(
     "--follow-up",
-    type=click.IntRange(min=1),
+    type=NUMBER,
     metavar="ISSUE",
     help="With approve: the open issue that takes up the high findings that stay open.",
 )

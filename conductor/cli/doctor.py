@@ -253,7 +253,7 @@ def _agents(layout: Layout, config: Config) -> Iterator[Check]:
         return
     used = _agents_in_use(layout) or {config.agent: PANES_MEANT}
     for name in sorted({config.agent, *used}):
-        check = _agent(name, kinds)
+        check = agent_check(name, kinds)
         yield check._replace(state="warn") if check.state == "missing" and name not in used else check
     known = set(kinds)
     try:
@@ -273,7 +273,8 @@ def _agents_in_use(layout: Layout) -> dict[str, int]:
     return used
 
 
-def _agent(name: str, kinds: Mapping[str, AgentKind]) -> Check:
+def agent_check(name: str, kinds: Mapping[str, AgentKind]) -> Check:
+    """Whether this agent's program is there, and how it is installed."""
     shown = f"agent {one_line(name, 40)}"
     names = set(kinds)  # asking the mapping itself would load the plug-in
     if name not in names:

@@ -114,6 +114,9 @@ def initialise(
             try_out(found, told)
         text = config_text(found)
         config = parse_config(text.encode(), path)
+    missing = _agent_missing(config)
+    if missing is not None:
+        found.notes.insert(0, " → ".join(missing))
     made = _open_forge(config, root)
     if text is not None:
         path.parent.mkdir(exist_ok=True)
@@ -192,14 +195,24 @@ def _agent(installed: list[str], wanted: str | None, notes: list[str]) -> str:
         if wanted not in known:
             raise BadInput(f"agent {one_line(repr(wanted))} is not known", f"Known: {', '.join(sorted(known))}.")
         return wanted
-    if not installed:
-        notes.append(f"no agent was found on PATH (looked for {', '.join(AGENTS)}); install one, or set `agent`")
     found = [name for name in installed if name in known]
     if installed and not found:
         notes.append(
             f"{', '.join(installed)}: installed, but this version drives none of them; see [agents] for any program"
         )
     return found[0] if found else "claude"
+
+
+def _agent_missing(config: Config) -> tuple[str, str] | None:
+    """Why the configured agent cannot be started here, and what mends that; None where it can. In doctor's words."""
+    from conductor.cli.doctor import agent_check
+    from conductor.panes.agents import agent_kinds
+
+    try:
+        check = agent_check(config.agent, agent_kinds(config))
+    except Fault as fault:
+        return one_line(fault.what), one_line(fault.hint)
+    return (one_line(f"{check.name}: {check.text}"), one_line(check.fix)) if check.state == "missing" else None
 
 
 def try_out(found: Found, told: Callable[[str], object]) -> None:
@@ -277,9 +290,11 @@ def config_text(found: Found) -> str:
         for slot in ("lint", "types", "test")
         if slot in found.commands and slot not in found.failing
     ]
+    missing = _agent_missing(Config(agent=found.agent))
     needed = f"needed = {_toml(found.generated)}" if found.generated else '# needed = ["version.py"]'
     return _TEMPLATE.format(
         agent=_toml(found.agent),
+        missing="" if missing is None else f"# {missing[0]}\n# → {missing[1]}\n",
         needed=f"{needed:<33} # ignored files that each new checkout gets a copy of",
         agents=", ".join(found.agents) or "none on PATH",
         branch=branch,
@@ -302,7 +317,7 @@ _TEMPLATE = """\
 # of arguments, or one line split as a shell would split it, but no shell runs them.
 
 agent = {agent}                # the agent of new panes; installed here: {agents}
-{branch}
+{missing}{branch}
 # remote = "origin"               # where branches are pushed
 {needed}
 # precious = [".env*"]            # ignored files that a clean-up must not lose
@@ -392,7 +407,8 @@ def _lines(
         lines += [f"  {row}" for row in kept] or ["  nothing is set, the defaults hold"]
     else:
         lines.append(f"wrote {path}" + (f", the old one is kept as {backup.name}" if backup else ""))
-    lines.append(f"agent: {config.agent}; installed: {', '.join(found.agents) or 'none'}")
+    installed = ", ".join(found.agents) or f"none (looked on PATH for {', '.join(AGENTS)})"
+    lines.append(f"agent: {config.agent}; installed: {installed}")
     lines.append(f"default branch: {config.default_branch or found.default_branch or 'not known'}")
     for slot, one in found.commands.items():
         if slot in found.failing:

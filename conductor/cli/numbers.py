@@ -7,6 +7,9 @@ from typing import Any
 
 import click
 
+NUMBER = click.IntRange(1, 10**9)
+"""Of an issue or a pull request: no forge has more, and the database of the embedded one takes no longer number."""
+
 
 class FiniteRange(click.FloatRange):
     """A range of numbers that neither ``nan``, which every comparison lets pass, nor ``inf`` is in."""

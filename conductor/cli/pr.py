@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from conductor.cli import pr_reviews
+from conductor.cli.numbers import NUMBER
 from conductor.cli.output import answer, note, read_options, telling_faults
 from conductor.cli.pulls import (
     body_options,
@@ -276,7 +277,7 @@ def close(*, which: str | None, as_json: bool, jq: str | None, silent: bool) -> 
 
 
 @pr.command()
-@click.argument("number", type=click.IntRange(min=1), metavar="N")
+@click.argument("number", type=NUMBER, metavar="N")
 @read_options
 @telling_faults
 def reopen(*, number: int, as_json: bool, jq: str | None, silent: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from conductor import inbox
 from conductor.cli.context import find_context
 from conductor.cli.output import answer, note, read_options
 from conductor.cli.reading import Tail
@@ -16,13 +17,15 @@ from conductor.core.memory import Memory
 from conductor.core.watches import awaited
 from conductor.layout import Layout
 from conductor.lock import holder
-from schemas.errors import Fault, NotSo
+from schemas.errors import BadInput, Fault, NotSo
+from schemas.events import PaneAdded, PaneRemoved
 from schemas.text import one_line
 
 PATIENCE = 5.0
 """Seconds for which differences are looked at again while a conductor is at work."""
 SETTLED = 1.0
 """Seconds for which the same differences have to stay until they count."""
+_WHOLE, _NO_FILE = "(whole file)", "no file"
 
 
 class Difference(NamedTuple):
@@ -34,12 +37,23 @@ class Difference(NamedTuple):
     file: Any
 
 
+class Waiting(NamedTuple):
+    """One event of a request that no conductor took yet; pane and event are None where it cannot be read."""
+
+    request: str
+    pane: int | None
+    event: str | None
+
+
 class Comparison(NamedTuple):
-    """The rebuilt memory, the published states that follow from it, and where the files differ."""
+    """The rebuilt memory, the published states that follow from it, where the files differ, and what waits to be
+    taken.
+    """
 
     memory: Memory
     states: dict[int, dict[str, Any]]
     differences: list[Difference]
+    waiting: list[Waiting]
 
 
 @click.command(name="replay")
@@ -48,7 +62,8 @@ def command(*, as_json: bool, jq: str | None, silent: bool) -> int:
     """Rebuild the states from the journal and compare them.
 
     The journal is the only memory; the state files are written from it. Where they differ, each field is
-    named. While a conductor is at work, what is just being written is waited for.
+    named. While a conductor is at work, what is just being written is waited for. Requests that no conductor
+    took yet are not in the journal: they are listed, and a pane that `cleanup` removed that way does not differ.
 
     \b
     Example: taskmaestro replay
@@ -66,6 +81,7 @@ def command(*, as_json: bool, jq: str | None, silent: bool) -> int:
         "outstanding": list(found.memory.outstanding),
         "panes": [found.states[index] for index in sorted(found.states)],
         "differences": [difference._asdict() for difference in found.differences],
+        "waiting": [one._asdict() for one in found.waiting],
     }
     answer(value, as_json=as_json, jq=jq, silent=silent, text=lambda: _words(found))
     if not found.differences:
@@ -100,7 +116,31 @@ def compare(layout: Layout, memory: Memory) -> Comparison:
     differences: list[Difference] = []
     for index in sorted(files | set(states)):
         differences += _fields(layout, index, states.get(index))
-    return Comparison(memory, states, differences)
+    # After the files: `cleanup` leaves its request first and then removes the file.
+    waiting, let_go = _waiting(layout)
+    differences = [one for one in differences if not (one.pane in let_go and one.file == _NO_FILE)]
+    return Comparison(memory, states, differences, waiting)
+
+
+def _waiting(layout: Layout) -> tuple[list[Waiting], set[int]]:
+    """What the inbox holds, and the panes that are gone once it is taken."""
+    found: list[Waiting] = []
+    let_go: set[int] = set()
+    for path in inbox.waiting(layout.inbox):
+        try:
+            events = inbox.events_of(path)
+        except FileNotFoundError:
+            continue
+        except BadInput:
+            found.append(Waiting(path.stem, None, None))
+            continue
+        for event in events:
+            found.append(Waiting(path.stem, event.pane, event.kind))
+            if isinstance(event, PaneRemoved):
+                let_go.add(event.pane)
+            elif isinstance(event, PaneAdded):
+                let_go.discard(event.pane)
+    return found, let_go
 
 
 def _fields(layout: Layout, index: int, expected: dict[str, Any] | None) -> list[Difference]:
@@ -109,15 +149,11 @@ def _fields(layout: Layout, index: int, expected: dict[str, Any] | None) -> list
     except FileNotFoundError:
         found = None
     except Fault as fault:
-        return [Difference(index, "(whole file)", "a pane's state", fault.what)]
+        return [Difference(index, _WHOLE, "a pane's state", fault.what)]
     if expected is None or found is None:
         if expected is found:
             return []
-        return [
-            Difference(
-                index, "(whole file)", "a pane" if expected else "no such pane", "a file" if found else "no file"
-            )
-        ]
+        return [Difference(index, _WHOLE, "a pane" if expected else "no such pane", "a file" if found else _NO_FILE)]
     names = [*expected, *(name for name in found if name not in expected)]
     return [
         Difference(index, name, expected.get(name), found.get(name))
@@ -129,13 +165,21 @@ def _fields(layout: Layout, index: int, expected: dict[str, Any] | None) -> list
 def _words(found: Comparison) -> str:
     head = f"{found.memory.last_seq} journal lines, {len(found.states)} panes"
     if not found.differences:
-        waiting = len(found.memory.outstanding)
-        return f"{head}: states and files agree" + (f"; {waiting} effects are not done yet" if waiting else "")
-    lines = [f"{head}: {len(found.differences)} fields differ"]
+        undone = len(found.memory.outstanding)
+        lines = [f"{head}: states and files agree" + (f"; {undone} effects are not done yet" if undone else "")]
+    else:
+        lines = [f"{head}: {len(found.differences)} fields differ"]
     for one in found.differences:
         lines.append(
             f"  pane {one.pane}, {one_line(one.field)}: journal {_shown(one.journal)}, file {_shown(one.file)}"
         )
+    if found.waiting:
+        requests = len({one.request for one in found.waiting})
+        wait = "1 request waits" if requests == 1 else f"{requests} requests wait"
+        lines.append(f"{wait} for a conductor (`taskmaestro conduct`), not in the journal yet:")
+    for request in found.waiting:
+        what = "cannot be read" if request.event is None else f"pane {request.pane}, {request.event}"
+        lines.append(f"  {one_line(request.request)}: {what}")
     return "\n".join(lines)
 
 

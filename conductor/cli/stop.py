@@ -69,10 +69,8 @@ def _end_panes(layout: Layout) -> list[str]:
     config = find_context().config
     panes, kinds = panes_of(layout, config), agent_kinds(config)
     agents = {known.pane_id: known.agent for known in known_panes(layout).values() if known.pane_id}
-    ended = []
-    for pane_id, info in panes.all().items():
-        if info.session == panes.session:
-            panes.end(pane_id, kinds.get(agents.get(pane_id, "")))
-            ended.append(pane_id)
-    panes.close()
-    return ended
+    try:
+        ours = [pane_id for pane_id, info in panes.all().items() if info.session == panes.session]
+        return panes.end_all({pane_id: kinds.get(agents.get(pane_id, "")) for pane_id in ours})
+    finally:
+        panes.close()

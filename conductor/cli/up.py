@@ -23,14 +23,20 @@ _START_WAIT = 15.0
 
 
 def _numbers(_context: click.Context, _parameter: click.Parameter, value: str | None) -> list[int]:
-    if not value:
+    if value is None:
         return []
-    try:
-        numbers = [int(part.strip().removeprefix("#")) for part in value.split(",") if part.strip()]
-    except ValueError:
-        raise click.BadParameter("expected issue numbers, such as 12,13,14") from None
-    if len(set(numbers)) != len(numbers) or any(number < 1 for number in numbers):
-        raise click.BadParameter("expected different issue numbers, each 1 or more")
+    if not value.strip():
+        raise click.BadParameter("it names no issue; leave the option out to give no tasks")
+    numbers: list[int] = []
+    for part in value.split(","):
+        digits = part.strip().removeprefix("#")
+        if not digits:
+            raise click.BadParameter(f"an empty place in {one_line(value, 60)!r}; expected numbers such as 12,13,14")
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 9 and int(digits)):
+            raise click.BadParameter(f"{one_line(part.strip(), 60)!r} is no issue number; expected such as 12,13,14")
+        if int(digits) in numbers:
+            raise click.BadParameter(f"issue {int(digits)} is named twice; one issue is one pane's task")
+        numbers.append(int(digits))
     return numbers
 
 

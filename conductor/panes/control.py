@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -74,13 +75,53 @@ class _Request:
         return lines
 
 
+class _Leash:
+    """A terminal whose other end this process alone holds. When this process ends, also by ``kill -9``, the kernel
+    hangs up, and the client, whose controlling terminal it is, leaves.
+
+    The end of its pipes is not enough: while output for it is unwritten, tmux 3.3a keeps the client, and a server does
+    not end before its last client. Where no terminal can be had the client goes without.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._ours, self._theirs = os.openpty()
+        except OSError:
+            self._ours = self._theirs = -1
+
+    @property
+    def kept_open(self) -> tuple[int, ...]:
+        """What the client inherits: a terminal that nobody has open is nobody's controlling one."""
+        return (self._theirs,) if self._theirs >= 0 else ()
+
+    def on(self, argv: Sequence[str]) -> list[str]:
+        """The command, to be run in a session of its own, where the first terminal that is opened becomes the
+        controlling one.
+        """
+        if self._theirs < 0:
+            return list(argv)
+        return ["/bin/sh", "-c", 'true 2>/dev/null <>"$0"; exec "$@"', os.ttyname(self._theirs), *argv]
+
+    def handed_over(self) -> None:
+        """The client was started, and has its end."""
+        if self._theirs >= 0:
+            os.close(self._theirs)
+            self._theirs = -1
+
+    def drop(self) -> None:
+        self.handed_over()
+        if self._ours >= 0:
+            os.close(self._ours)
+            self._ours = -1
+
+
 class ControlClient:
     """One connection, for the length of its life; thread-safe.
 
     ``program`` is the tmux command with its server flags. ``on_output`` gets a pane's ``%N`` for each piece
     of output, ``on_notice`` a notice's name and the rest of its line, ``on_lost`` the reason, once. All three
     are called on the reader thread and must not call ``run``. Raises ``Unavailable`` where tmux does not let
-    it in.
+    it in, ``FileNotFoundError`` without tmux.
     """
 
     def __init__(
@@ -100,18 +141,23 @@ class ControlClient:
         self._lock = threading.Lock()
         self._over: str | None = None
         self._farewell = ""
+        if shutil.which(program[0]) is None:
+            raise FileNotFoundError(program[0])
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the reader thread at the end
         self._attached = _Request(("attach-session", session))
         # -N: attach-session would start a server, in the way of whoever makes the session then.
         argv = [*program, "-N", "-C", "attach-session", "-f", "ignore-size", "-t", f"={session}"]
+        self._leash = _Leash()
         try:
             self._process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0,
-                env=dict(env), start_new_session=True,
+                self._leash.on(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0,
+                env=dict(env), start_new_session=True, pass_fds=self._leash.kept_open,
             )  # fmt: skip
         except OSError:
             self._stderr.close()
+            self._leash.drop()
             raise
+        self._leash.handed_over()
         assert self._process.stdin is not None  # noqa: S101 - PIPE was asked for
         assert self._process.stdout is not None  # noqa: S101 - PIPE was asked for
         self._input = self._process.stdin.fileno()
@@ -240,6 +286,7 @@ class ControlClient:
     def _finish(self) -> None:
         self._process.kill()
         self._process.wait()
+        self._leash.drop()
         self._stderr.seek(0)
         said = one_line(self._stderr.read(4096).decode("utf-8", "replace"))
         with self._lock:

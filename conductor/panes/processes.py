@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,13 +78,14 @@ def snapshot() -> dict[int, Process]:
     return _from_proc() if (_PROC / "self" / "stat").exists() else _from_ps()
 
 
-def tree(root: int, *, ended: bool = False) -> frozenset[Process]:
+def tree(root: int, *, ended: bool = False, now: Mapping[int, Process] | None = None) -> frozenset[Process]:
     """The process ``root``, its descendants, and whoever is in its session. Never this program or what
     started it.
 
-    With ``ended`` the root is known to have ended: a process of that number is another one then.
+    With ``ended`` the root is known to have ended: a process of that number is another one then. ``now`` is a
+    snapshot that was taken for several trees.
     """
-    now = snapshot()
+    now = snapshot() if now is None else now
     if ended and root in now:
         return frozenset()
     family = {root} if root > 0 else set()
@@ -96,7 +97,7 @@ def tree(root: int, *, ended: bool = False) -> frozenset[Process]:
     return frozenset(now[pid] for pid in family - _own(now) if pid in now)
 
 
-def _own(now: dict[int, Process]) -> set[int]:
+def _own(now: Mapping[int, Process]) -> set[int]:
     own, pid = set(), os.getpid()
     while pid > 1 and pid not in own:
         own.add(pid)

@@ -11,7 +11,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from conductor.panes import processes
@@ -26,12 +27,17 @@ from conductor.panes.server import Tmux, require_tmux, unformatted
 from conductor.panes.states import by_hook_alone, combined, settled
 from conductor.panes.supervision import Watcher
 from conductor.ports import AgentKind, AgentState, Delivery, PaneInfo, PaneSpec, Prompt, Screen
-from schemas.errors import BadInput, NotSo, Unavailable
+from schemas.errors import BadInput, Fault, NotSo, Unavailable
 from schemas.text import one_line
 
 _LOG = logging.getLogger(__name__)
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXIT_PATIENCE = 5.0
+_EXIT_POLL = 0.05
+_EACH_MORE = 0.05
+"""Seconds more of patience for each pane that ends at the same time: they share the machine."""
+_ASKED_AT_ONCE = 25
+"""Exit lines that are typed side by side: with more, an agent may not show its own in time."""
 _DIALOG_DRAWN = 1.0
 """Seconds for a dialog to show on the screen after the hook told of it."""
 
@@ -190,28 +196,76 @@ class TmuxPanes:
         self._watcher.start(on_change)
 
     def end(self, pane_id: str, agent: AgentKind | None) -> None:
-        """See ``Panes``. A pane that is not there any more is fine. Raises ``Unavailable`` naming what would
-        not end.
+        self.end_all({pane_id: agent})
+
+    def end_all(self, agents: Mapping[str, AgentKind | None]) -> list[str]:
+        """See ``Panes``. A pane that is not there any more is fine. Raises ``Unavailable`` naming what would not end,
+        after all others have.
         """
-        row = self._row(pane_id)
-        if row is None or not self._is_ours(row):
-            return
-        self._watcher.forget(pane_id)
-        recorded = self._tree(row)
-        line = agent.exit_line() if agent is not None and not row.info.dead else None
-        if agent is not None and line and self._courier.say(pane_id, agent, line):
-            recorded |= self._tree(row)
-            self._wait_dead(pane_id)
-        left = processes.end(recorded, self._timings.grace)
+        asked = {_exact(pane_id): agent for pane_id, agent in agents.items()}
+        listed = all_rows(self._tmux)
+        rows = {pane_id: listed[pane_id] for pane_id in asked if pane_id in listed and self._is_ours(listed[pane_id])}
+        for pane_id in rows:
+            self._watcher.forget(pane_id)
+        now = processes.snapshot()
+        trees = {pane_id: self._tree(row, now) for pane_id, row in rows.items()}
+        more = _EACH_MORE * max(0, len(rows) - 1)
+        self._wait_dead(self._ask_to_leave(rows, asked, trees), _EXIT_PATIENCE + more)
+        left = processes.end(frozenset[processes.Process]().union(*trees.values()), self._timings.grace + more)
+        for pane_id in rows:
+            try:
+                self._tmux.run("kill-pane", "-t", pane_id)
+            except TmuxRefused:
+                if row_of(self._tmux, pane_id) is not None:
+                    raise
+            self._indexes.pop(pane_id, None)
+        stubborn = [
+            f"pane {pane_id}: these processes would not end: {', '.join(map(str, pids))}"
+            for pane_id, tree in trees.items()
+            if (pids := sorted(one.pid for one in tree & left))
+        ]
+        if stubborn:
+            raise Unavailable("\n".join(stubborn), "End them by hand (kill -9).")
+        return list(rows)
+
+    def _ask_to_leave(
+        self,
+        rows: Mapping[str, Row],
+        agents: Mapping[str, AgentKind | None],
+        trees: dict[str, frozenset[processes.Process]],
+    ) -> list[str]:
+        """Type their exit lines, side by side; answers the panes where Enter was pressed.
+
+        What an agent began while it was asked is added to its tree.
+        """
+        lines = [
+            (pane_id, agent, line)
+            for pane_id, row in rows.items()
+            if (agent := agents[pane_id]) is not None and not row.info.dead and (line := agent.exit_line())
+        ]
+        if not lines:
+            return []
+        said: list[str] = []
+        with ThreadPoolExecutor(_ASKED_AT_ONCE, thread_name_prefix="pane-end") as pool:
+            asked = {pool.submit(self._said, *one): one[0] for one in lines}
+            waiting = set(asked)
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                now = processes.snapshot()
+                for future in done:
+                    if future.result():
+                        pane_id = asked[future]
+                        trees[pane_id] |= self._tree(rows[pane_id], now)
+                        said.append(pane_id)
+        return said
+
+    def _said(self, pane_id: str, agent: AgentKind, line: str) -> bool:
         try:
-            self._tmux.run("kill-pane", "-t", pane_id)
-        except TmuxRefused:
-            if row_of(self._tmux, pane_id) is not None:
-                raise
-        self._indexes.pop(pane_id, None)
-        if left:
-            pids = ", ".join(str(one.pid) for one in sorted(left, key=lambda one: one.pid))
-            raise Unavailable(f"pane {pane_id}: these processes would not end: {pids}", "End them by hand (kill -9).")
+            return self._courier.say(pane_id, agent, line)
+        except Fault as fault:
+            # Its processes are ended all the same, and so are those of the others.
+            _LOG.info("pane %s: its exit line was not typed: %s", pane_id, fault)
+            return False
 
     def close(self) -> None:
         self._watcher.close()
@@ -250,8 +304,8 @@ class TmuxPanes:
         """Our panes that are there: whether each is dead, and its window."""
         return {row.info.pane_id: (row.info.dead, row.info.window_id) for row in self._layout.ours().values()}
 
-    def _tree(self, row: Row) -> frozenset[processes.Process]:
-        return processes.tree(row.info.pid, ended=row.info.dead)
+    def _tree(self, row: Row, now: Mapping[int, processes.Process] | None = None) -> frozenset[processes.Process]:
+        return processes.tree(row.info.pid, ended=row.info.dead, now=now)
 
     def _end_tree(self, row: Row) -> None:
         left = processes.end(self._tree(row), self._timings.grace)
@@ -259,13 +313,16 @@ class TmuxPanes:
             pids = ", ".join(str(one.pid) for one in left)
             raise Unavailable(f"pane {row.info.pane_id}: the old program would not end ({pids})", "End it by hand.")
 
-    def _wait_dead(self, pane_id: str) -> None:
-        deadline = time.monotonic() + _EXIT_PATIENCE
-        while time.monotonic() < deadline:
-            row = row_of(self._tmux, pane_id)
-            if row is None or row.info.dead:
+    def _wait_dead(self, pane_ids: Iterable[str], patience: float) -> None:
+        """Until the programs of all these panes have ended, ``patience`` seconds for all of them together."""
+        waiting = set(pane_ids)
+        deadline = time.monotonic() + patience
+        while waiting:
+            rows = all_rows(self._tmux)
+            waiting = {pane_id for pane_id in waiting if pane_id in rows and not rows[pane_id].info.dead}
+            if not waiting or time.monotonic() >= deadline:
                 return
-            self._activity.wait(pane_id, self._activity.mark(pane_id), 0.05)
+            time.sleep(_EXIT_POLL)
 
 
 def _with_path(env: Mapping[str, str]) -> Mapping[str, str]:

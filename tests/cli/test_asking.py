@@ -222,6 +222,45 @@ def test_issues_and_agents_that_do_not_exist_are_bad_input(free: Run, forge: Loc
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [["assign", "5", "--issue"], ["decide", "3", "approve", "--why", "x", "--follow-up"], ["pr", "reopen"]],
+)
+def test_a_number_that_no_forge_has_is_a_usage_error_and_no_defect(
+    free: Run, forge: LocalForge, arguments: list[str], capsys: Out
+) -> None:
+    assert main([*arguments, "99999999999999999999"]) == 2
+    assert "99999999999999999999 is not in the range 1<=x<=1000000000" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("", "it names no issue; leave the option out"),
+        (" ", "it names no issue; leave the option out"),
+        ("1,,2", "an empty place in '1,,2'; expected numbers such as 12,13,14"),
+        ("1,", "an empty place in '1,'"),
+        (",", "an empty place in ','"),
+        ("1,two", "'two' is no issue number"),
+        ("0", "'0' is no issue number"),
+        ("-1", "'-1' is no issue number"),
+        ("1_0", "'1_0' is no issue number"),
+        ("\u0663", "is no issue number"),
+        ("99999999999999999999", "'99999999999999999999' is no issue number"),
+        ("3,#3", "issue 3 is named twice"),
+    ],
+)
+def test_issues_that_are_no_list_of_numbers_are_a_usage_error(
+    free: Run, value: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    monkeypatch.setattr("conductor.loop.bring_up.bring_up", lambda *_, **__: pytest.fail("panes were made"))
+    assert main(["up", "2", "--agent", "scripted", "--issues", value]) == 2
+    told = capsys.readouterr().err
+    assert "Invalid value for '--issues': " in told
+    assert said in told
+    assert waiting(free) == []
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["1"], "one of --issue and --title is needed"),

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from conductor import inbox
 from conductor.cli.main import main
 from conductor.docs.published import PUBLISHED
 from conductor.lock import ConductorLock
+from schemas.events import PaneRemoved, TaskGiven
 from schemas.forge import CheckState
 from tests.support.stories import Run, finding, sha
 
@@ -182,6 +184,39 @@ def test_replay_reports_a_difference_that_stays_while_a_conductor_lives(run: Run
         assert main(["replay", "--silent"]) == 1
     finally:
         lock.release()
+
+
+def test_a_pane_whose_removal_waits_for_a_conductor_does_not_differ_and_that_is_said(run: Run, capsys: Out) -> None:
+    inbox.put(run.layout.inbox, "1-a", [PaneRemoved(pane=2, at=run.tick(), why="cleaned up")])
+    run.layout.pane_file(2).unlink()
+    assert main(["replay"]) == 0
+    shown = capsys.readouterr().out
+    assert "4 panes: states and files agree" in shown
+    assert "1 request waits for a conductor" in shown
+    assert "1-a: pane 2, pane_removed" in shown
+    assert main(["replay", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["waiting"] == [{"request": "1-a", "pane": 2, "event": "pane_removed"}]
+
+
+def test_requests_that_wait_explain_nothing_but_a_pane_that_was_removed(run: Run, capsys: Out) -> None:
+    inbox.put(run.layout.inbox, "1-a", [TaskGiven(pane=2, at=run.tick(), title="More", body="")])
+    inbox.put(run.layout.inbox, "2-b", [PaneRemoved(pane=1, at=run.tick())])
+    (run.layout.inbox / "3-c.json").write_text("{")
+    run.layout.pane_file(2).unlink()
+    state = json.loads(run.layout.pane_file(1).read_text())
+    run.layout.pane_file(1).write_text(json.dumps({**state, "review_cycle": 9}))
+    assert main(["replay", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [(one["pane"], one["field"]) for one in told["differences"]] == [(1, "review_cycle"), (2, "(whole file)")]
+    assert [tuple(one.values()) for one in told["waiting"]] == [
+        ("1-a", 2, "task_given"),
+        ("2-b", 1, "pane_removed"),
+        ("3-c", None, None),
+    ]
+    assert main(["replay"]) == 1
+    shown = capsys.readouterr().out
+    assert "3 requests wait for a conductor" in shown
+    assert "3-c: cannot be read" in shown
 
 
 # --- schema ---

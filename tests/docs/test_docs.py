@@ -16,6 +16,7 @@ from schemas import errors
 from schemas.pane import AttentionReason, PaneState, Status
 from schemas.result import Result, ResultStatus
 
+_LINK_ALONE = re.compile(r"!?\[[^\]]*\]\([^)]*\)")
 CONTRACTS = (ROOT / "docs/contracts.md").read_text(encoding="utf-8")
 
 
@@ -74,6 +75,35 @@ def test_links_between_the_pages_lead_somewhere() -> None:
     for page in (ROOT / "docs").glob("*.md"):
         for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def too_long(text: str) -> list[str]:
+    """The lines of a page over 120 characters that could be broken: no table, code, or link by itself."""
+    found, code = [], False
+    for line in text.splitlines():
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif not (code or len(line) <= 120 or line.lstrip().startswith("|") or _LINK_ALONE.fullmatch(line)):
+            found.append(line)
+    return found
+
+
+WRITTEN = [
+    path
+    for pattern in ("*.md", "docs/*.md", "docs/*/*.md")
+    for path in sorted(ROOT.glob(pattern))
+    if path.relative_to(ROOT).as_posix() not in everything()
+]
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_of_pages_that_people_write_end_at_120_characters(page: Path) -> None:
+    assert too_long(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_line_that_is_too_long_is_noticed_outside_of_tables_code_and_links() -> None:
+    long = "word " * 25
+    assert too_long(f"{long}\n| {long} |\n```\n{long}\n```\n![{long}](x.svg)\n- {long}\n") == [long, f"- {long}"]
 
 
 def test_schema_files_are_json_with_a_dialect() -> None:

@@ -118,6 +118,16 @@ def test_stop_with_panes_ends_everything_and_up_brings_it_back(fleet_world: Flee
     assert fleet_world.turns_done(1) == 2
 
 
+def test_a_replay_after_a_cleanup_says_that_the_removal_waits_and_finds_no_difference(fleet_world: FleetWorld) -> None:
+    fleet_world.begin(good_work(1))
+    fleet_world.wait_status(1, "approved")
+    fleet_world.wait_settled()
+    fleet_world.taskmaestro("cleanup")
+    told = fleet_world.taskmaestro("replay").stdout
+    assert "states and files agree" in told
+    assert "1 request waits for a conductor" in told
+
+
 def two_idle(world: FleetWorld) -> None:
     world.begin(turn(1, "first", {"wait": 600}), turn(2, "first", {"wait": 600}), issues=2)
     world.wait_event("task_delivered", 2)

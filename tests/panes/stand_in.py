@@ -31,6 +31,7 @@ class StandIn:
         "drop_enter", "draft", "keeps_draft", "trust", "ask_after_paste", "silent", "die_at",
         "placeholder", "busy",
         "receipts", "ignores_hangup", "child", "work", "error", "limit", "swallow", "title", "late",
+        "leaves_after",
     })  # fmt: skip
 
     def __init__(self) -> None:
@@ -84,10 +85,18 @@ class StandIn:
         self.said.append(f"> {self.text}")
         text, self.text, self.folded = self.text, "", False
         if text == "/exit":
-            raise SystemExit(0)
+            self.leave()
         self.state = "busy"
         self.receipt("prompt", msg)
         self.later(self.ways.get("work", 0.2), "done")
+
+    def leave(self) -> None:
+        """With ``leaves_after``: not before the stand-ins with these logs were asked to leave as well."""
+        logs = [Path(name) for name in self.ways.get("leaves_after", ())]
+        while not all('"text": "/exit"' in log.read_text(encoding="utf-8") for log in logs):
+            time.sleep(0.02)
+        self.log("left")
+        raise SystemExit(0)
 
     def enter(self) -> None:
         if self.state == "permission":

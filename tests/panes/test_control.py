@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,8 +18,9 @@ from hypothesis import strategies as st
 from conductor.panes.control import ConnectionLost, TmuxRefused, quote
 from conductor.panes.server import NoServer, Tmux, unformatted
 from schemas.errors import BadInput, Unavailable
-from tests.support.tmux_server import private_server
+from tests.support.tmux_server import is_alive, private_server
 from tests.support.tmux_server import tmux as run_tmux
+from tests.support.tree import ROOT
 from tests.support.waiting import wait_until
 
 # Everything but what a line of the protocol cannot hold; tmux itself turns control characters into escapes on
@@ -178,6 +182,71 @@ def test_a_server_that_hangs_is_a_fault_within_the_time_and_not_a_wait_for_ever(
     finally:
         os.kill(pid, signal.SIGCONT)
     assert own.read("display-message", "-p", "x") == ["x"]
+
+
+STALLED = """\
+import fcntl, struct, sys, termios, threading
+from pathlib import Path
+from conductor.panes.server import Tmux
+from tests.support.tree import ROOT
+from tests.support.waiting import wait_until
+
+tmux = Tmux("demo", Path(sys.argv[1]))
+tmux.on_output = lambda pane_id: threading.Event().wait()
+client = tmux.connect(now=True)
+unread = lambda: struct.unpack("i", fcntl.ioctl(client._outputs, termios.FIONREAD, bytes(4)))[0]
+wait_until(lambda: unread() > 30_000, what="output that nobody reads")
+print(client._process.pid, flush=True)
+threading.Event().wait()
+"""
+"""A program with a client, which stops reading while a pane writes without end."""
+
+
+def test_a_client_with_unread_output_leaves_when_its_program_is_killed_and_the_server_can_end(
+    private_tmux: Path,
+) -> None:
+    run_tmux(private_tmux, "new-session", "-d", "-s", "demo", "yes")
+    server = psutil.Process(int(run_tmux(private_tmux, "display-message", "-p", "#{pid}").stdout))
+    program = subprocess.Popen(
+        [sys.executable, "-c", STALLED, str(private_tmux)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    with program:
+        assert program.stdout is not None
+        client = psutil.Process(int(program.stdout.readline()))
+        assert is_alive(client)
+        program.kill()
+    try:
+        wait_until(lambda: not is_alive(client), what="the client's end")
+        run_tmux(private_tmux, "kill-server")
+        wait_until(lambda: not is_alive(server), what="the server's end")
+    finally:
+        if is_alive(client):
+            client.kill()  # or the server could not be ended either
+
+
+def test_a_client_works_also_where_no_terminal_can_be_had(private_tmux: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def openpty() -> tuple[int, int]:
+        raise OSError("out of pty devices")
+
+    monkeypatch.setattr(os, "openpty", openpty)
+    run_tmux(private_tmux, "new-session", "-d", "-s", "demo", "sleep 1000")
+    tmux = Tmux("demo", private_tmux)
+    assert tmux.connect(now=True)
+    assert tmux.run("display-message", "-p", "here") == ["here"]
+    tmux.close()
+
+
+def test_a_client_that_was_closed_leaves_no_file_open(private_tmux: Path) -> None:
+    run_tmux(private_tmux, "new-session", "-d", "-s", "demo", "sleep 1000")
+    before = psutil.Process().num_fds()
+    tmux = Tmux("demo", private_tmux)
+    assert tmux.connect(now=True)
+    tmux.close()
+    assert Tmux("another", private_tmux).connect(now=True) is None
+    assert psutil.Process().num_fds() == before
 
 
 def test_a_missing_tmux_says_what_to_install(private_tmux: Path, monkeypatch: pytest.MonkeyPatch) -> None:

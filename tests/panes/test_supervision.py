@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,7 +16,8 @@ import pytest
 from conductor.panes import processes
 from conductor.panes.receipts import Receipts
 from conductor.panes.tmux import TmuxPanes
-from tests.panes.conftest import Bench, StandInAgent
+from schemas.errors import Unavailable
+from tests.panes.conftest import QUICK, Bench, StandInAgent
 from tests.support.waiting import wait_until
 
 
@@ -286,6 +287,51 @@ def test_no_exit_line_is_typed_into_a_dialog(bench: Bench) -> None:
     bench.panes.end(pane_id, bench.agent)
     assert bench.log(1, "paste") + bench.log(1, "trust") + bench.log(1, "key") == []
     assert bench.panes.info(pane_id) is None
+
+
+def test_all_agents_are_asked_to_leave_before_one_is_waited_for(bench: Bench) -> None:
+    logs = [str(bench.log_file(index)) for index in (1, 2, 3)]
+    ids = bench.up(*(bench.spec(index, leaves_after=logs) for index in (1, 2, 3)))
+    for pane_id in ids.values():
+        wait_until(lambda pane_id=pane_id: bench.panes.state_of(pane_id, bench.agent).name == "idle")  # type: ignore[misc]
+    assert sorted(bench.panes.end_all(dict.fromkeys(ids.values(), bench.agent))) == sorted(ids.values())
+    assert [len(bench.log(index, "left")) for index in (1, 2, 3)] == [1, 1, 1]
+    assert bench.panes.all() == {}
+
+
+def test_agents_that_will_not_leave_are_waited_for_together(bench: Bench) -> None:
+    ids = bench.up(*(bench.spec(index, ignores_hangup=True, busy=True) for index in range(1, 7)))
+    for pane_id in ids.values():
+        wait_until(lambda pane_id=pane_id: bench.panes.state_of(pane_id, bench.agent).name == "busy")  # type: ignore[misc]
+    began = time.monotonic()
+    bench.panes.end_all(dict.fromkeys(ids.values(), bench.agent))
+    assert QUICK.grace <= time.monotonic() - began < len(ids) * QUICK.grace
+    assert bench.panes.all() == {}
+
+
+def test_a_pane_that_will_not_end_is_named_after_the_others_have_ended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = bench.up(bench.spec(1), bench.spec(2))
+    stubborn = bench.panes.info(ids[1]).pid  # type: ignore[union-attr]
+    really = processes.end
+
+    def end(which: Iterable[processes.Process], grace: float) -> frozenset[processes.Process]:
+        asked = frozenset(which)
+        really(asked, grace)
+        return frozenset(one for one in asked if one.pid == stubborn)
+
+    monkeypatch.setattr(processes, "end", end)
+    with pytest.raises(Unavailable, match=f"^pane {ids[1]}: these processes would not end: {stubborn}\n"):
+        bench.panes.end_all(dict.fromkeys(ids.values()))
+    assert bench.panes.all() == {}
+
+
+def test_a_pane_that_somebody_else_made_in_the_session_is_not_ended(bench: Bench) -> None:
+    mine = bench.up(bench.spec(1))[1]
+    theirs = bench.tmux("split-window", "-d", "-t", mine, "-P", "-F", "#{pane_id}", "--", "sleep", "1000")
+    assert bench.panes.end_all(dict.fromkeys((mine, theirs, "%99"))) == [mine]
+    assert list(bench.panes.all()) == [theirs]
 
 
 def test_processes_that_survive_their_pane_are_ended_by_pid(bench: Bench) -> None:

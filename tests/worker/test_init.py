@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import types
 import venv
 from pathlib import Path
@@ -56,6 +57,49 @@ def test_what_was_found_is_written_and_holds(project: Path, opened: list[Path]) 
     assert answer["written"]
     assert answer["found"]["commands"]["lint"]["why"].startswith("Makefile:1")
     assert opened == [project]
+
+
+def without_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *others: str) -> None:
+    """A PATH with git, and with these programs."""
+    tools = tmp_path / "few"
+    tools.mkdir()
+    (tools / "git").symlink_to(str(shutil.which("git")))
+    for name in others:
+        (tools / name).write_text("#!/bin/sh\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools))
+
+
+def test_where_no_agent_is_installed_the_notes_and_the_file_say_so_and_how_it_is_installed(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_agents(tmp_path, monkeypatch, "npm")
+    answer = initialise(project)
+    said = "agent claude: its program claude is not on PATH"
+    how = "npm install -g @anthropic-ai/claude-code, then run `claude` once to log in"
+    assert f"note: {said} → {how}" in answer["lines"]
+    assert any("none (looked on PATH for claude, codex," in line for line in answer["lines"])
+    text = (project / ".taskmaestro" / "config.toml").read_text(encoding="utf-8")
+    assert f"\n# {said}\n# → {how}\n" in text
+    assert load_config(project).agent == "claude"
+    assert f"note: {said} → {how}" in initialise(project)["lines"], "also where the file stays as it is"
+
+
+def test_an_agent_that_is_asked_for_is_set_and_said_to_be_missing(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_agents(tmp_path, monkeypatch)
+    answer = initialise(project, agent="claude")
+    assert any(line.startswith("note: agent claude: its program claude is not on PATH → ") for line in answer["lines"])
+
+
+def test_an_agent_that_is_installed_needs_no_note(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_agents(tmp_path, monkeypatch, "claude")
+    answer = initialise(project)
+    assert not any("not on PATH" in line for line in answer["lines"])
+    assert "not on PATH" not in (project / ".taskmaestro" / "config.toml").read_text(encoding="utf-8")
 
 
 def test_private_files_are_excluded_and_the_users_lines_stay(project: Path) -> None:

@@ -9,7 +9,7 @@ import click
 
 from conductor.cli.loops.live import Target, say
 from conductor.cli.loops.reading import loop_options, target_options
-from conductor.cli.numbers import FiniteRange
+from conductor.cli.numbers import NUMBER, FiniteRange
 from conductor.cli.output import note
 from conductor.core.loops import outer as rules
 from conductor.core.loops.ci import Credit, ci_status
@@ -164,7 +164,7 @@ def _ci(target: Target, pinned: str, wishes: detect.Wishes) -> dict[str, Any]:
 
 @click.command()
 @target_options(required=False)
-@click.option("--issue", type=click.IntRange(1, 10**9), help="Start from an issue: find its pull request.")
+@click.option("--issue", type=NUMBER, help="Start from an issue: find its pull request.")
 @loop_options
 def startup(
     *,

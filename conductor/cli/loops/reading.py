@@ -16,6 +16,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import click
 
 from conductor.cli.files import opened, read_whole, unreadable
+from conductor.cli.numbers import NUMBER
 from conductor.cli.output import filtered, read_options, tell_fault, to_json
 from schemas.errors import BadInput, Fault
 from schemas.text import clean
@@ -170,9 +171,7 @@ def target_options(*, required: bool = True) -> Callable[[Callable[P, R]], Calla
     """``--repo`` and ``--pr``."""
 
     def add(verb: Callable[P, R]) -> Callable[P, R]:
-        number = click.option(
-            "--pr", "number", type=click.IntRange(1, 10**9), required=required, help="The pull request's number."
-        )
+        number = click.option("--pr", "number", type=NUMBER, required=required, help="The pull request's number.")
         repo = click.option("--repo", metavar="OWNER/NAME", help="The repository; default: the one of this folder.")
         return repo(number(verb))
 
