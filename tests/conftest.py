@@ -67,6 +67,8 @@ def isolate(patch: pytest.MonkeyPatch, home: Path, tmux_folder: Path) -> None:
         "LANG": "C.UTF-8",
         "TERM": "xterm-256color",
         "TZ": "UTC",
+        # Go programs that live for some milliseconds need not look for garbage.
+        "GOGC": "400",
     }.items():
         patch.setenv(name, str(value))
 

@@ -2,7 +2,7 @@
 
 The run: a task, a pull request, CI that fails once and is mended, a review that asks for changes, a fix, another such
 review, another fix, and a third review. Its boundaries are counted in a run that nobody disturbs; then the conductor
-is killed at each of them, twice in a run at places far from each other, and in two runs at many of them in turn.
+is killed at each of them, three times in a run at places far from each other, and in two runs at many of them in turn.
 """
 
 from __future__ import annotations
@@ -70,18 +70,27 @@ def test_the_undisturbed_run_ends_at_the_cap(to_the_cap: tuple[Outcome, list[str
     assert outcome.result == "review_pending 3 conductor"
 
 
+def kills(boundaries: list[str], chunk: int) -> list[list[str]]:
+    """Three kills in one run, a third of a run apart: what came of one has long ended when the next one comes."""
+    third = -(-len(boundaries) // 3)
+    return [boundaries[number::third] for number in range(chunk, third, CHUNKS)]
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_a_kill_at_any_boundary_changes_nothing(
     runner: Runner, to_the_cap: tuple[Outcome, list[str]], chunk: int
 ) -> None:
     expected, boundaries = to_the_cap
-    half = (len(boundaries) + 1) // 2
-    # Two kills in one run, half a run apart: what came of the first one has long ended when the second one comes.
-    pairs = [boundaries[number::half] for number in range(chunk, half, CHUNKS)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        runs = [(pair, pool.submit(ended_at, runner, "cap", pair)) for pair in pairs]
-    for pair, run in runs:
-        assert run.result() == expected, f"after kills at {pair}"
+        runs = [(three, pool.submit(ended_at, runner, "cap", three)) for three in kills(boundaries, chunk)]
+    for three, run in runs:
+        assert run.result() == expected, f"after kills at {three}"
+
+
+def test_no_boundary_is_left_out(to_the_cap: tuple[Outcome, list[str]]) -> None:
+    boundaries = to_the_cap[1]
+    chosen = [name for chunk in range(CHUNKS) for three in kills(boundaries, chunk) for name in three]
+    assert sorted(chosen) == sorted(boundaries)
 
 
 # A kill after a write leaves no "intended" to be passed: that intent is on the disk already, in the same write.

@@ -40,6 +40,8 @@ _SETTINGS = {
     "PAGER": "cat",
     "LC_ALL": "C.UTF-8",
 }
+_UNLESS_SET = {"GOGC": "400"}
+"""gh is a process of some milliseconds, and a quarter of them went into collecting its garbage."""
 _ESCAPES = "--allow-escape-sequences"
 _NEEDS_LOGIN = 4
 """gh's exit code where it has no token for the host."""
@@ -57,7 +59,8 @@ _NOT_SENT = re.compile(
 
 def gh_environment(given: Mapping[str, str]) -> dict[str, str]:
     """The environment for gh: the user's own, without what changes how it speaks."""
-    return {**{name: value for name, value in given.items() if name not in _UNWANTED}, **_SETTINGS}
+    wanted = {name: value for name, value in given.items() if name not in _UNWANTED}
+    return {**_UNLESS_SET, **wanted, **_SETTINGS}
 
 
 @dataclass(frozen=True)
