@@ -14,8 +14,8 @@ import pytest
 
 from tests.support.crash import Outcome, Runner, ended_at, ended_at_each, undisturbed
 
-CHUNKS = 12
-AT_ONCE = 2
+CHUNKS = 8
+AT_ONCE = 4
 """Runs beside each other: much of a run is waiting for the agent's screen to be still."""
 
 
