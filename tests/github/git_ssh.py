@@ -8,11 +8,9 @@ Only the standard library, so that it starts quickly.
 
 from __future__ import annotations
 
-import http.client
 import json
-import shlex
+import os
 import socket
-import subprocess
 import sys
 from typing import Any
 
@@ -21,15 +19,21 @@ SERVICES = ("git-upload-pack", "git-receive-pack")
 
 def ask(path: str, verb: str, body: dict[str, Any]) -> tuple[int, Any]:
     """(status, answer) of the stand-in's control door."""
-    connection = http.client.HTTPConnection("standin")
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.settimeout(60)
-    connection.sock.connect(path)
-    connection.request("POST", f"/_standin/{verb}", json.dumps(body), {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    answer = json.loads(response.read())
-    connection.close()
-    return response.status, answer
+    sent = json.dumps(body).encode()
+    head = f"POST /_standin/{verb} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {len(sent)}\r\n\r\n"
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(60)
+        connection.connect(path)
+        connection.sendall(head.encode() + sent)
+        with connection.makefile("rb") as answer:
+            status, _, text = answer.read().partition(b"\r\n\r\n")
+    return int(status.split()[1]), json.loads(text)
+
+
+def _words(command: str) -> list[str]:
+    """The service and the path of git's command line, ``git-upload-pack 'o/r.git'``."""
+    service, _, path = command.partition(" ")
+    return [service, path.strip("'")]
 
 
 def main(arguments: list[str]) -> int:
@@ -40,7 +44,7 @@ def main(arguments: list[str]) -> int:
     if len(rest) < 2 or rest[0] != f"git@{host}":
         sys.stderr.write(f"ssh: only git@{host} can be reached here, not {' '.join(rest)}\n")
         return 255
-    service, name = [*shlex.split(rest[1]), "", ""][:2]
+    service, name = _words(rest[1])
     if service not in SERVICES:
         sys.stderr.write("Hi! You've successfully authenticated, but GitHub does not provide shell access.\n")
         return 1
@@ -55,8 +59,10 @@ def main(arguments: list[str]) -> int:
     if service == "git-receive-pack" and found["archived"]:
         sys.stderr.write("ERROR: This repository was archived so it is read-only.\n")
         return 128
-    code = subprocess.run([service, found["path"]], check=False).returncode
-    if service == "git-receive-pack" and code == 0:
+    if service == "git-upload-pack":
+        os.execvp(service, [service, found["path"]])
+    code = os.waitstatus_to_exitcode(os.waitpid(os.posix_spawnp(service, [service, found["path"]], os.environ), 0)[1])
+    if code == 0:
         ask(where, "pushed", {"login": login})
     return code
 
