@@ -7,7 +7,6 @@ a ``Factory``. The forges that come with taskmaestro are registered the same way
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -15,6 +14,8 @@ from schemas.errors import BadInput, Unavailable
 from schemas.text import one_line
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from conductor.ports import Forge
     from schemas.config import Config
     from schemas.forge import Checks
@@ -40,6 +41,9 @@ class KnowsDefaultBranch(Protocol):
 
 def known_forges() -> dict[str, EntryPoint]:
     """The registered forges by name."""
+    # The process that runs a check loads this package, and asks for no forge.
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
