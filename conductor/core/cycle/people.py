@@ -91,6 +91,7 @@ def _abandon(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
         "claim": None,
         "ended": "abandoned",
         "approved_head": None,
+        "granted_head": None,
     }
     pane = taken_back(pane).model_copy(update={"status": Status.DONE, **gone})
     said = f"Pane {pane.index}: abandoned by {event.who}: {event.why}"
@@ -125,7 +126,7 @@ def _approve(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
         findings=findings,
         reviewer=event.who,
     )
-    return approved(pane, review, f" by {event.who}")
+    return approved(pane, review, f" by {event.who}", event.at)
 
 
 def _refuse_approval(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> Outcome:
