@@ -151,6 +151,11 @@ EXAMPLES: dict[str, tuple[Last, Last, list[str]]] = {
     "CI not decided": (Play.to_gate, lambda p: p.ci("pending"), NOTHING),
     "returned head replaced": (_red, lambda p: p.ci("pending", head=B), NOTHING),
     "CI turned green": (_red, lambda p: p.ci("passed"), ["take_back_task", "run_review"]),
+    "CI turned green at the cap": (
+        lambda p: (_reopened_at_cap(p), p.ci("failed")),
+        lambda p: p.ci("passed"),
+        ["take_back_task", "report"],
+    ),
     "CI of returned work": (_red, lambda p: p.ci("pending"), NOTHING),
     "CI budget of another gate": (Play.to_gate, lambda p: p.ci_budget_spent(gate_id="other"), NOTHING),
     "CI budget spent": (Play.to_gate, lambda p: p.ci_budget_spent(), ["report"]),

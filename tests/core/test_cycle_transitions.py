@@ -386,6 +386,16 @@ def test_a_persons_approval_stands_again_at_the_cap() -> None:
     assert (play.pane.status, play.pane.approved_head, play.reason) == (Status.APPROVED, head, None)
 
 
+def test_a_persons_approval_that_ci_kept_from_being_posted_is_theirs_to_give_again() -> None:
+    play = Play().to_cap()
+    play.decides("approve", follow_up=9)
+    play.say(CiLost(pane=1, at=play.now, head=play.pane.head, state="failed"))
+    play.ci("failed")
+    assert kinds(play.ci("passed")) == ["take_back_task", "report"]
+    assert (play.pane.status, play.reason) == (Status.REVIEWING, "cycle_cap")
+    assert kinds(play.decides("approve", follow_up=9)) == ["post_review", "write_result", "report"]
+
+
 def test_returns_that_are_used_up_hold_after_an_approval_too_and_a_retry_finds_it_standing() -> None:
     play = Play(CyclePolicy(ci_returns_cap=1)).to_gate()
     play.ci("failed")

@@ -137,9 +137,12 @@ def _stop_watching(pane: Pane, _event: CiRead, _policy: CyclePolicy) -> Outcome:
     return pane.model_copy(update={"gate": stopped, "granted_head": None}), []
 
 
+def _turned_green_at_cap(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
+    return pane.gate is not None and pane.gate.returned and _green(pane, event, policy)
+
+
 def _turned_green(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
-    returned = pane.gate is not None and pane.gate.returned
-    return returned and _green(pane, event, policy) and pane.review_cycle < cap_of(pane, policy)
+    return _turned_green_at_cap(pane, event, policy) and pane.review_cycle < cap_of(pane, policy)
 
 
 def _take_task_back(pane: Pane, *then: str) -> Outcome:
@@ -155,6 +158,19 @@ def _take_back(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
     pane = settle(pane, AttentionReason.INVALID_RESULT, *_GREEN_ANSWERS)
     pane, started = begin_review(pane.model_copy(update={"gate": gate, "claim": None}), gate)
     return pane, [*effects, *started]
+
+
+def _take_back_at_cap(pane: Pane, event: CiRead, policy: CyclePolicy) -> Outcome:
+    gate = _read(pane, event, returned=False, timed_out=False)
+    pane, effects = _take_task_back(pane, "a person decides what comes now")
+    pane, told = _stop_at_cap(
+        settle(pane, AttentionReason.INVALID_RESULT, *_GREEN_ANSWERS).model_copy(
+            update={"status": Status.REVIEWING, "gate": gate, "claim": None}
+        ),
+        event,
+        policy,
+    )
+    return pane, [*effects, *told]
 
 
 def _time_out(pane: Pane, event: CiBudgetSpent, _policy: CyclePolicy) -> Outcome:
@@ -442,6 +458,15 @@ ROWS: tuple[Row, ...] = (
         "the same head was run again: the task is taken back, the review starts",
         _take_back,
         _turned_green,
+    ),
+    Row(
+        "CI turned green at the cap",
+        _RETURNED,
+        "ci_read",
+        frozenset({Status.REVIEWING}),
+        "the same head was run again: the task is taken back; no review is left, so a person decides",
+        _take_back_at_cap,
+        _turned_green_at_cap,
     ),
     Row("CI of returned work", _RETURNED, "ci_read", None, "noted; the worker's answer is awaited", _note_ci),
     Row(
