@@ -45,6 +45,15 @@ def one(effects: list[Any], kind: type[Any]) -> Any:
     return found
 
 
+def reopened_at_cap() -> Play:
+    """At the cap, closed and opened again: its gate is open, and no review is left."""
+    play = Play().to_cap()
+    play.say(PrClosed(pane=1, at=play.now))
+    play.decides("retry")
+    play.inspected(play.pane.head or A)
+    return play
+
+
 # --- the run ---
 
 
@@ -322,6 +331,44 @@ def test_an_approval_is_withheld_where_ci_is_not_green_when_it_is_posted() -> No
     assert kinds(play.ci("passed")) == ["take_back_task", "run_review"]
 
 
+def test_a_forge_that_did_not_answer_at_the_deadline_is_not_taken_for_one_without_checks() -> None:
+    play = Play(CyclePolicy(allow_no_checks=True)).to_review()
+    play.ci("pending")
+    play.ci_budget_spent("none")
+    play.reviewed()
+    assert play.pane.status is Status.REVIEWING
+
+
+def test_a_review_that_is_retried_waits_for_ci_that_runs_again() -> None:
+    play = Play().to_review()
+    play.review_fails()
+    play.ci("pending")
+    assert play.decides("retry") == []
+    assert kinds(play.ci("passed")) == ["run_review"]
+
+
+def test_another_review_is_begun_when_ci_is_green_again_and_waits_for_a_gate_that_timed_out() -> None:
+    play = reopened_at_cap()
+    play.ci("passed")
+    play.ci("pending")
+    play.ci_budget_spent()
+    old = play.pane.gate
+    assert play.decides("another-cycle") == []
+    assert old is not None
+    assert play.pane.gate is not None
+    assert (play.pane.gate.timed_out, play.pane.gate.gate_id != old.gate_id) == (False, True)
+    assert kinds(play.ci("passed")) == ["run_review"]
+
+
+def test_a_person_approves_nothing_whose_ci_runs_again() -> None:
+    play = reopened_at_cap()
+    play.ci("passed")
+    play.ci("pending")
+    assert "CI is not green" in one(play.decides("approve", follow_up=9), Report).message
+    play.ci("passed")
+    assert kinds(play.decides("approve", follow_up=9)) == ["post_review", "write_result", "report"]
+
+
 # --- CI after the approval ---
 
 
@@ -420,6 +467,19 @@ def test_a_head_that_moved_after_the_withdrawal_is_reviewed_also_when_it_comes_b
         play.inspected(B)
     play.head_moves(A)
     assert kinds(play.ci("passed")) == ["run_review"]
+
+
+def test_a_head_that_was_seen_to_move_and_came_back_unreported_is_reviewed() -> None:
+    play = Play().to_withdrawn()
+    play.ci("failed")
+    play.head_moves(B)
+    assert kinds(play.ci("passed")) == ["take_back_task", "run_review"]
+
+
+def test_a_persons_approval_looks_for_no_lost_commits_since_no_head_moved() -> None:
+    play = Play().to_cap()
+    play.head_moves(D)
+    assert kinds(play.decides("approve", follow_up=9)) == ["post_review", "write_result", "report"]
 
 
 def test_a_returned_head_whose_checks_name_another_one_is_reviewed_when_it_comes_back() -> None:

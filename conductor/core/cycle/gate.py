@@ -176,7 +176,8 @@ def _take_back_at_cap(pane: Pane, event: CiRead, policy: CyclePolicy) -> Outcome
 def _time_out(pane: Pane, event: CiBudgetSpent, _policy: CyclePolicy) -> Outcome:
     gate = pane.gate
     assert gate is not None
-    pane = pane.model_copy(update={"gate": gate.model_copy(update={"timed_out": True, "state": event.state})})
+    # Not the state: `none` may mean that the forge did not answer, which is never "no checks".
+    pane = pane.model_copy(update={"gate": gate.model_copy(update={"timed_out": True})})
     unseen = event.state in (CheckState.NONE, CheckState.NOT_YET)
     seen = "no check appeared" if unseen else "checks are still pending"
     hint = " Where this project has no checks, configure some or set `allow_no_checks = true` under `[ci]`."

@@ -36,7 +36,8 @@ def _restart(pane: Pane, event: ReviewFinished, _policy: CyclePolicy) -> Outcome
     return open_gate(pane, event.head_now, event.review.base, event.at), []
 
 
-def _gate_green(gate: Gate | None, head: str, policy: CyclePolicy) -> bool:
+def gate_green(gate: Gate | None, head: str, policy: CyclePolicy) -> bool:
+    """CI of this head was green when it was last read at its gate."""
     if gate is None or gate.head != head:
         return False
     return gate.state is CheckState.PASSED or (gate.state is CheckState.NONE and policy.allow_no_checks)
@@ -50,13 +51,13 @@ def _with_hygiene(pane: Pane, review: Review) -> Review:
 def _approves(pane: Pane, event: ReviewFinished, policy: CyclePolicy) -> bool:
     review = event.review
     clean = not review.blocking and not any(finding.blocking for finding in pane.hygiene)
-    return review.verdict is Verdict.APPROVE and clean and _gate_green(pane.gate, review.head, policy)
+    return review.verdict is Verdict.APPROVE and clean and gate_green(pane.gate, review.head, policy)
 
 
 def _gate_lost(pane: Pane, event: ReviewFinished, policy: CyclePolicy) -> bool:
     review = event.review
     clean = not review.blocking and not any(finding.blocking for finding in pane.hygiene)
-    return review.verdict is Verdict.APPROVE and clean and not _gate_green(pane.gate, review.head, policy)
+    return review.verdict is Verdict.APPROVE and clean and not gate_green(pane.gate, review.head, policy)
 
 
 def _ask_ci_again(pane: Pane, event: ReviewFinished, _policy: CyclePolicy) -> Outcome:
