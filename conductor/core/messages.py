@@ -131,13 +131,13 @@ def notice_text(problem: str, original: str) -> str:
     return f"{clean(problem).strip()}\n\n## The task, as before\n\n{original.strip()}"
 
 
-def taken_back_text(pane: Pane, task_id: str) -> str:
-    """TASK.md after CI turned green by itself."""
+def taken_back_text(pane: Pane, task_id: str, then: str = "please wait for the review") -> str:
+    """TASK.md after CI turned green by itself; ``then`` is what comes now."""
     nonce = pane.task.nonce if pane.task else ""
     head = header(pane, task_id=task_id, kind="notice", about="ci", nonce=nonce, lease=pane.head)
     return (
         f"{head}\n\n# Nothing to do\n\nCI of `{(pane.head or '')[:12]}` is green now (run again on the same commit)."
-        " The task about it is taken back; please wait for the review.\n"
+        f" The task about it is taken back; {then}.\n"
     )
 
 

@@ -68,7 +68,7 @@ class Claim(Frozen):
 
 
 class Gate(Frozen):
-    """The CI gate of one head. ``returned``: its failure went back to the worker."""
+    """The CI gate of one head, open or passed. ``returned``: its failure went back to the worker."""
 
     gate_id: str
     head: str
@@ -145,6 +145,9 @@ class Pane(Frozen):
     hygiene: tuple[Finding, ...] = ()
     green_head: str | None = None
     approved_head: str | None = None
+    granted_head: str | None = None
+    """The head whose approval is posted, or is still to be: it outlives a withdrawal because of CI, so that it is
+    given once."""
     seen_heads: tuple[str, ...] = ()
     """Heads that the branch had since the one on record, while its worker was at work."""
     notices: int = 0

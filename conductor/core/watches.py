@@ -36,7 +36,8 @@ class PrWatch:
 
 
 def ci_watches(fleet: Fleet) -> tuple[CiWatch, ...]:
-    """The gates of heads under review (CI may be run again meanwhile), and returned ones that may turn green."""
+    """The gates of heads under review (CI may be run again meanwhile), returned ones that may turn green, and those of
+    approved heads that may turn red. Only the first have a deadline."""
     found = []
     for pane in fleet.panes.values():
         gate = pane.gate
@@ -44,8 +45,9 @@ def ci_watches(fleet: Fleet) -> tuple[CiWatch, ...]:
             continue
         undecided = pane.status is Status.REVIEWING
         returned = gate.returned and pane.status in (Status.WORKING, Status.REVIEW_PENDING)
-        if undecided or returned:
-            deadline = None if returned else gate.opened_at + timedelta(seconds=fleet.policy.ci_budget)
+        approved = pane.status is Status.APPROVED and pane.ended is None
+        if undecided or returned or approved:
+            deadline = gate.opened_at + timedelta(seconds=fleet.policy.ci_budget) if undecided else None
             found.append(CiWatch(pane.index, pane.pr_number, gate.gate_id, gate.head, deadline, gate.state))
     return tuple(found)
 
@@ -81,7 +83,10 @@ def awaited(pane: Pane) -> str:
     if pane.status in (Status.WORKING, Status.REVIEW_PENDING):
         return _from_worker(pane)
     if pane.status is Status.APPROVED:
-        return "nothing" if pane.ended == "merged" else "the merge"
+        if pane.ended == "merged":
+            return "nothing"
+        runs = pane.gate is not None and pane.gate.state is CheckState.PENDING
+        return "the merge; CI runs again" if runs else "the merge"
     return "nothing"
 
 

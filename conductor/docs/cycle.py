@@ -45,6 +45,8 @@ file or a network, so the same journal always gives the same states.
   approving.
 - A CI failure goes back to the worker and is no review; it has a cap of its own (`ci.returns_cap`).
 - A verdict belongs to a head: when the head moves, the gate opens again.
+- An approval is withdrawn when a check of its head fails later. When the same head is green again it stands, without
+  another review and without another post.
 - *Attention* says that a person is wanted. It never changes the state.
 """
 
@@ -100,6 +102,7 @@ def _essence(pane: Pane) -> tuple[object, ...]:
         pane.attention and pane.attention.reason,
         pane.claim and pane.claim.purpose,
         gate and (gate.state, gate.returned, gate.timed_out, gate.head == pane.green_head),
+        pane.granted_head is not None and pane.granted_head == pane.head,
         task and (task.kind, task.about, task.open),
         pane.review is None,
         pane.pr_number is None,

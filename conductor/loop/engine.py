@@ -38,6 +38,7 @@ _REPEATED = (
     "invalid result seen before",
     "request taken already",
     "merge known",
+    "CI of the approved head",
     "forge unreachable",
     "forge back",
     "effect failed",

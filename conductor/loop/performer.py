@@ -136,7 +136,7 @@ class Performer:
             case RunReview():
                 return self._review(effect, cancelled)
             case PostReview():
-                return self._post(effect)
+                return self._post(effect, again)
             case WriteResult():
                 return self._write_result(effect)
             case SendTask():
@@ -229,10 +229,19 @@ class Performer:
         told = {"pane": effect.pane, "at": _now(), "review_id": effect.review_id, "stage": stage, **more}
         self.progress(ReviewStage.model_validate(told))
 
-    def _post(self, effect: PostReview) -> Outcome:
+    def _stands(self, effect: PostReview) -> bool:
+        """An earlier attempt, of which nothing was heard, did post the review."""
+        me = self.forge.login().lower()
+        mine = [one for one in self.forge.comments(effect.pr_number) if one.author.lower() == me]
+        return any(one.kind == "review" and effect.marker in one.body.splitlines() for one in mine)
+
+    def _post(self, effect: PostReview, again: bool) -> Outcome:
         if effect.verdict is Verdict.APPROVE:
             state = self._still_green(effect)
             if state is not None:
+                if again and self._stands(effect):
+                    stood = ReviewPosted(pane=effect.pane, at=_now(), review_id=effect.review_id, already=True)
+                    return Done(stood, f"posted before CI was {state}")
                 lost = CiLost(pane=effect.pane, at=_now(), head=effect.head, state=state)
                 return Done(lost, f"not posted: CI is {state}")
         try:

@@ -247,6 +247,12 @@ class Play:
         self.reviewed()
         return self
 
+    def to_withdrawn(self, head: str = A) -> Play:
+        """Approved, and then CI of the very head failed."""
+        self.to_approved(head)
+        self.ci("failed")
+        return self
+
     def to_done(self) -> Play:
         self.task()
         self.writes("failure", error="no idea")

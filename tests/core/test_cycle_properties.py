@@ -12,11 +12,13 @@ from conductor.core.cycle import apply, decide, wanted
 from conductor.core.cycle.moves import owes_answer
 from conductor.core.memory import Memory, remember
 from conductor.core.state import Pane
+from conductor.core.watches import ci_watches
 from schemas.config import CyclePolicy
 from schemas.effects import Effect, PostReview, RunReview, SendTask, WriteResult
 from schemas.events import (
     AgentSeen,
     CiBudgetSpent,
+    CiLost,
     CiRead,
     EffectFailed,
     Event,
@@ -102,6 +104,8 @@ class Cycle(RuleBasedStateMachine):
         self.play = Play(policy)
         self.policy = policy
         self.green: set[tuple[str, str]] = set()
+        self.last_read: dict[str, CheckState] = {}
+        self.granted: set[str] = set()
         self.asked_for_changes = 0
         self.effects: list[tuple[str, Effect]] = []
         self.ids: list[str] = []
@@ -128,6 +132,7 @@ class Cycle(RuleBasedStateMachine):
 
     def _remember_ci(self, event: CiRead, before: Pane) -> None:
         assert before.gate is not None
+        self.last_read[event.head] = event.state
         passed = event.state is CheckState.PASSED
         if passed or (event.state is CheckState.NONE and self.policy.allow_no_checks):
             self.green.add((before.gate.gate_id, event.head))
@@ -139,15 +144,19 @@ class Cycle(RuleBasedStateMachine):
             if isinstance(effect, PostReview) and effect.verdict is Verdict.APPROVE:
                 assert any(head == effect.head for _, head in self.green), "approved without a green gate"
                 assert self.pane.approved_head == effect.head
+                assert before.granted_head != effect.head, "approved twice"
+                self.granted.add(effect.head)
             if isinstance(effect, PostReview):
                 assert effect.marker in effect.body
-                assert effect.cycle == before.review_cycle + 1
+                by_person = isinstance(event, UserDecided)  # at the cap, over the last review
+                assert effect.cycle == before.review_cycle + (0 if by_person else 1)
             if isinstance(effect, PostReview) and effect.verdict is Verdict.CHANGES:
                 self.asked_for_changes += 1
                 assert self.asked_for_changes <= self.policy.max_cycles + self.pane.extra_cycles
             if isinstance(effect, RunReview):
                 assert self.pane.gate is not None
                 assert (self.pane.gate.gate_id, effect.head) in self.green, "reviewed before CI was green"
+                assert self.pane.granted_head != effect.head, "reviewed although it was approved"
                 self.ids.append(effect.review_id)
             if isinstance(effect, SendTask):
                 self.ids.append(effect.task_id)
@@ -180,6 +189,11 @@ class Cycle(RuleBasedStateMachine):
             assert event.head_now == event.review.head == self.pane.approved_head
             assert before.gate is not None
             assert (before.gate.gate_id, event.review.head) in self.green
+        elif isinstance(event, CiRead):
+            assert before.gate is not None
+            assert (before.gate.gate_id, event.head) in self.green
+            assert before.granted_head == event.head == before.head == self.pane.approved_head
+            assert event.head in self.granted
         else:
             assert isinstance(event, UserDecided)
             assert event.verb == "approve"
@@ -275,6 +289,10 @@ class Cycle(RuleBasedStateMachine):
     def any_budget(self, state: CheckState, fits: bool) -> None:
         gate = self.pane.gate.gate_id if fits and self.pane.gate else "x"
         self._say(CiBudgetSpent(pane=1, at=self.play.now, gate_id=gate, state=state))
+
+    @rule(head=heads, state=states)
+    def ci_is_lost(self, head: str, state: CheckState) -> None:
+        self._say(CiLost(pane=1, at=self.play.now, head=head, state=state))
 
     @rule(found=findings, head=heads, verdict=st.sampled_from(Verdict), fits=st.booleans())
     def any_review(self, found: tuple[Finding, ...], head: str, verdict: Verdict, fits: bool) -> None:
@@ -374,6 +392,17 @@ class Cycle(RuleBasedStateMachine):
             assert pane.approved_head is None or pane.ended == "merged"
 
     @invariant()
+    def what_is_approved_is_not_red(self) -> None:
+        """And it is watched, so that it will be seen."""
+        pane = self.pane
+        if pane.status is Status.APPROVED and pane.ended is None:
+            assert pane.gate is not None
+            assert pane.gate.head == pane.approved_head == pane.granted_head
+            assert self.last_read[pane.gate.head] is not CheckState.FAILED
+            (watch,) = ci_watches(self.play.memory.fleet)
+            assert (watch.head, watch.deadline) == (pane.approved_head, None)
+
+    @invariant()
     def a_review_runs_only_at_an_open_gate(self) -> None:
         pane = self.pane
         if pane.review is not None:
@@ -418,7 +447,8 @@ class Cycle(RuleBasedStateMachine):
             elif isinstance(effect, SendTask):
                 now = pane.task is not None and pane.task.task_id == effect.task_id and pane.task.open
             elif isinstance(effect, PostReview) and effect.verdict is Verdict.APPROVE:
-                now = pane.approved_head == effect.head or pane.pr_number != effect.pr_number
+                decided = pane.granted_head == effect.head or pane.approved_head == effect.head
+                now = decided or pane.pr_number != effect.pr_number
             elif effect.kind in ("post_review", "keep_backup", "take_back_task", "start_agent"):
                 now = True
             else:

@@ -151,6 +151,11 @@ EXAMPLES: dict[str, tuple[Last, Last, list[str]]] = {
     "CI not decided": (Play.to_gate, lambda p: p.ci("pending"), NOTHING),
     "returned head replaced": (_red, lambda p: p.ci("pending", head=B), NOTHING),
     "CI turned green": (_red, lambda p: p.ci("passed"), ["take_back_task", "run_review"]),
+    "CI turned green at the cap": (
+        lambda p: (_reopened_at_cap(p), p.ci("failed")),
+        lambda p: p.ci("passed"),
+        ["take_back_task", "report"],
+    ),
     "CI of returned work": (_red, lambda p: p.ci("pending"), NOTHING),
     "CI budget of another gate": (Play.to_gate, lambda p: p.ci_budget_spent(gate_id="other"), NOTHING),
     "CI budget spent": (Play.to_gate, lambda p: p.ci_budget_spent(), ["report"]),
@@ -161,6 +166,10 @@ EXAMPLES: dict[str, tuple[Last, Last, list[str]]] = {
         _say(HistoryChecked, head=A, lost=(LostCommits(old=B, lines=("b by somebody",)),)),
         ["keep_backup", "report"],
     ),
+    "approval not posted": (Play.to_withdrawn, _say(CiLost, head=A, state="failed"), NOTHING),
+    "CI of the approved head failed": (Play.to_approved, lambda p: p.ci("failed"), ["report"]),
+    "CI of the approved head": (Play.to_approved, lambda p: p.ci("pending"), NOTHING),
+    "CI green again": (Play.to_withdrawn, lambda p: p.ci("passed"), ["write_result", "report"]),
     "CI lost before the approval was posted": (Play.to_approved, _say(CiLost, head=A, state="failed"), ["report"]),
     "given up at work": (Play.task, lambda p: p.decides("abandon"), ["report"]),
     "merge known": (_merged, _say(PrMerged), NOTHING),
@@ -262,16 +271,17 @@ def test_a_row_does_what_it_says(row: Any) -> None:
 def _panes() -> dict[Status, list[Pane]]:
     """Panes in each status, as they come about."""
     ways: dict[Status, list[Last]] = {
-        Status.WORKING: [_start, _given, _claimed, _red],
+        Status.WORKING: [_start, _given, _claimed, _red, lambda p: p.to_withdrawn() and p.ci("failed")],
         Status.REVIEWING: [
             Play.to_gate,
             Play.to_review,
             lambda p: p.to_review() and p.review_fails(),
             _reopened_at_cap,
+            Play.to_withdrawn,
         ],
         Status.REVIEW_PENDING: [Play.to_pending, Play.to_cap],
         Status.REVIEW_ADDRESSED: [Play.to_addressed],
-        Status.APPROVED: [Play.to_approved, _merged],
+        Status.APPROVED: [Play.to_approved, _merged, lambda p: p.to_cap() and p.decides("approve", follow_up=9)],
         Status.DONE: [Play.to_done, lambda p: p.to_gate() and p.say(PrClosed(pane=1, at=p.now))],
     }
     found: dict[Status, list[Pane]] = {}

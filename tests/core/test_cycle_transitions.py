@@ -45,6 +45,15 @@ def one(effects: list[Any], kind: type[Any]) -> Any:
     return found
 
 
+def reopened_at_cap() -> Play:
+    """At the cap, closed and opened again: its gate is open, and no review is left."""
+    play = Play().to_cap()
+    play.say(PrClosed(pane=1, at=play.now))
+    play.decides("retry")
+    play.inspected(play.pane.head or A)
+    return play
+
+
 # --- the run ---
 
 
@@ -319,6 +328,215 @@ def test_an_approval_is_withheld_where_ci_is_not_green_when_it_is_posted() -> No
     play.say(CiLost(pane=1, at=play.now, head=A, state="failed"))
     assert (play.pane.status, play.pane.approved_head) == (Status.REVIEWING, None)
     assert kinds(play.ci("failed")) == ["send_task"]
+    assert kinds(play.ci("passed")) == ["take_back_task", "run_review"]
+
+
+def test_a_forge_that_did_not_answer_at_the_deadline_is_not_taken_for_one_without_checks() -> None:
+    play = Play(CyclePolicy(allow_no_checks=True)).to_review()
+    play.ci("pending")
+    play.ci_budget_spent("none")
+    play.reviewed()
+    assert play.pane.status is Status.REVIEWING
+
+
+def test_a_review_that_is_retried_waits_for_ci_that_runs_again() -> None:
+    play = Play().to_review()
+    play.review_fails()
+    play.ci("pending")
+    assert play.decides("retry") == []
+    assert kinds(play.ci("passed")) == ["run_review"]
+
+
+def test_another_review_is_begun_when_ci_is_green_again_and_waits_for_a_gate_that_timed_out() -> None:
+    play = reopened_at_cap()
+    play.ci("passed")
+    play.ci("pending")
+    play.ci_budget_spent()
+    old = play.pane.gate
+    assert play.decides("another-cycle") == []
+    assert old is not None
+    assert play.pane.gate is not None
+    assert (play.pane.gate.timed_out, play.pane.gate.gate_id != old.gate_id) == (False, True)
+    assert kinds(play.ci("passed")) == ["run_review"]
+
+
+def test_a_person_approves_nothing_whose_ci_runs_again() -> None:
+    play = reopened_at_cap()
+    play.ci("passed")
+    play.ci("pending")
+    assert "CI is not green" in one(play.decides("approve", follow_up=9), Report).message
+    play.ci("passed")
+    assert kinds(play.decides("approve", follow_up=9)) == ["post_review", "write_result", "report"]
+
+
+# --- CI after the approval ---
+
+
+def test_ci_that_fails_after_the_approval_withdraws_it_and_returns_to_the_worker() -> None:
+    play = Play().to_approved()
+    gate = play.pane.gate
+    (report,) = play.ci("failed")
+    assert isinstance(report, Report)
+    assert report.message == f"Pane 1: the approval of #42 is withdrawn: CI of {A[:12]} turned red (unit)."
+    assert (play.pane.status, play.pane.approved_head, play.reason) == (Status.REVIEWING, None, None)
+    assert gate is not None
+    assert play.pane.gate is not None
+    assert (play.pane.gate.head, play.pane.gate.gate_id != gate.gate_id) == (A, True)
+    assert kinds(play.ci("failed")) == ["send_task"]
+    assert (play.pane.status, play.pane.ci_returns) == (Status.WORKING, 1)
+
+
+@pytest.mark.parametrize("state", ["pending", "not_yet", "none", "passed"])
+def test_checks_that_only_run_again_withdraw_nothing(state: str) -> None:
+    play = Play().to_approved()
+    assert play.ci(state) == []
+    assert play.pane.status is Status.APPROVED
+
+
+@pytest.mark.parametrize("returned", [False, True])
+def test_a_head_that_is_green_again_is_approved_again_and_neither_reviewed_nor_posted_twice(returned: bool) -> None:
+    play = Play().to_withdrawn()
+    before = play.pane
+    task = one(play.ci("failed"), SendTask) if returned else None
+    play.ci("pending")
+    effects = play.ci("passed")
+    assert kinds(effects) == [*(["take_back_task"] if returned else []), "write_result", "report"]
+    assert (play.pane.status, play.pane.approved_head) == (Status.APPROVED, A)
+    assert play.pane.last_review_id == before.last_review_id
+    written, report = effects[-2:]
+    assert (written.status, written.head) == ("approved", A)
+    assert report.message.endswith(f"CI of {A[:12]} is green again, the approval of #42 stands.")
+    if task is not None:
+        taken = one(effects, TakeBackTask)
+        assert (taken.task_id, "the approval of this commit stands" in taken.text) == (task.task_id, True)
+        assert not wanted(play.memory.fleet, task)
+    assert kinds(play.ci("failed")) == ["report"]  # and so on
+
+
+def test_a_claim_that_is_looked_at_when_ci_turns_green_again_is_dropped() -> None:
+    play = Play().to_withdrawn()
+    play.ci("failed")
+    (look,) = play.writes("success", pr_number=PR)
+    play.ci("passed")
+    assert play.pane.status is Status.APPROVED
+    assert not wanted(play.memory.fleet, look)
+
+
+def test_a_persons_approval_stands_again_at_the_cap() -> None:
+    play = Play().to_cap()
+    play.decides("approve", follow_up=9)
+    head = play.pane.head
+    play.ci("failed")
+    play.ci("failed")
+    assert play.pane.status is Status.REVIEW_PENDING
+    play.ci("passed")
+    assert (play.pane.status, play.pane.approved_head, play.reason) == (Status.APPROVED, head, None)
+
+
+def test_a_persons_approval_that_ci_kept_from_being_posted_is_theirs_to_give_again() -> None:
+    play = Play().to_cap()
+    play.decides("approve", follow_up=9)
+    play.say(CiLost(pane=1, at=play.now, head=play.pane.head, state="failed"))
+    play.ci("failed")
+    assert kinds(play.ci("passed")) == ["take_back_task", "report"]
+    assert (play.pane.status, play.reason) == (Status.REVIEWING, "cycle_cap")
+    assert kinds(play.decides("approve", follow_up=9)) == ["post_review", "write_result", "report"]
+
+
+def test_returns_that_are_used_up_hold_after_an_approval_too_and_a_retry_finds_it_standing() -> None:
+    play = Play(CyclePolicy(ci_returns_cap=1)).to_gate()
+    play.ci("failed")
+    play.ci("passed")
+    play.reviewed()
+    play.ci("failed")
+    play.ci("failed")
+    assert (play.pane.status, play.reason) == (Status.REVIEWING, "ci_failed_cap")
+    play.decides("retry")
+    assert kinds(play.ci("passed")) == ["write_result", "report"]
+
+
+@pytest.mark.parametrize("status", [Status.REVIEWING, Status.WORKING])
+def test_a_head_that_moved_after_the_withdrawal_is_reviewed_also_when_it_comes_back(status: Status) -> None:
+    play = Play().to_withdrawn()
+    if status is Status.WORKING:
+        play.ci("failed")
+    assert play.pane.status is status
+    play.head_moves(B)
+    if status is Status.WORKING:
+        play.writes("success", pr_number=PR)
+        play.inspected(B)
+    play.head_moves(A)
+    assert kinds(play.ci("passed")) == ["run_review"]
+
+
+def test_a_head_that_was_seen_to_move_and_came_back_unreported_is_reviewed() -> None:
+    play = Play().to_withdrawn()
+    play.ci("failed")
+    play.head_moves(B)
+    assert kinds(play.ci("passed")) == ["take_back_task", "run_review"]
+
+
+def test_a_persons_approval_looks_for_no_lost_commits_since_no_head_moved() -> None:
+    play = Play().to_cap()
+    play.head_moves(D)
+    assert kinds(play.decides("approve", follow_up=9)) == ["post_review", "write_result", "report"]
+
+
+def test_a_returned_head_whose_checks_name_another_one_is_reviewed_when_it_comes_back() -> None:
+    play = Play().to_withdrawn()
+    play.ci("failed")
+    play.ci("pending", head=B)
+    assert play.pane.granted_head is None
+
+
+def test_a_request_that_was_closed_and_opened_again_is_reviewed_anew() -> None:
+    play = Play().to_withdrawn()
+    play.say(PrClosed(pane=1, at=play.now))
+    play.decides("retry")
+    play.inspected(A)
+    assert kinds(play.ci("passed")) == ["run_review"]
+
+
+def test_ci_of_a_merged_request_is_not_followed() -> None:
+    play = Play().to_approved()
+    gate = play.pane.gate
+    assert gate is not None
+    play.say(PrMerged(pane=1, at=play.now))
+    assert play.ci("failed", gate_id=gate.gate_id) == []
+    assert (play.pane.status, play.pane.ended) == (Status.APPROVED, "merged")
+
+
+def test_whether_an_approval_was_posted_is_looked_for_after_it_was_withdrawn() -> None:
+    """The conductor was killed while it posted: only the forge knows."""
+    play = Play().to_review()
+    posting = one(play.reviewed(), PostReview)
+    play.ci("failed")
+    play.ci("failed")
+    assert wanted(play.memory.fleet, posting)
+    play.say(ReviewPosted(pane=1, at=play.now, review_id=posting.review_id, already=True))
+    assert play.pane.review_pass is not None
+    assert play.pane.review_pass.stage == "submitted"
+    assert kinds(play.ci("passed")) == ["take_back_task", "write_result", "report"]
+    assert wanted(play.memory.fleet, posting)
+
+
+def test_an_approval_that_was_withdrawn_and_not_posted_is_reviewed_anew() -> None:
+    play = Play().to_review()
+    posting = one(play.reviewed(), PostReview)
+    play.ci("failed")
+    play.ci("failed")
+    play.say(CiLost(pane=1, at=play.now, head=A, state="failed"))
+    assert not wanted(play.memory.fleet, posting)
+    assert kinds(play.ci("passed")) == ["take_back_task", "run_review"]
+
+
+@pytest.mark.parametrize("end", [PrMerged, PrClosed])
+def test_a_withdrawn_approval_is_not_posted_on_a_request_that_ended(end: type[PrMerged] | type[PrClosed]) -> None:
+    play = Play().to_review()
+    posting = one(play.reviewed(), PostReview)
+    play.ci("failed")
+    play.say(end(pane=1, at=play.now))
+    assert not wanted(play.memory.fleet, posting)
 
 
 def test_a_worker_that_claims_the_same_falsehood_again_and_again_is_not_told_without_end() -> None:

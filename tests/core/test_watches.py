@@ -34,8 +34,33 @@ def test_ci_is_watched_while_a_review_runs() -> None:
     play = Play().to_gate()
     play.ci("passed")
     assert _ci(play) == [A]
+
+
+def test_ci_of_an_approved_head_is_watched_without_an_end_until_the_request_ends() -> None:
+    play = Play(CyclePolicy(ci_budget=1)).to_review()
+    (before,) = ci_watches(play.memory.fleet)
     play.reviewed()
+    (watch,) = ci_watches(play.memory.fleet)
+    assert (watch.head, watch.deadline, watch.known) == (A, None, CheckState.PASSED)
+    assert watch.gate_id == before.gate_id  # so nothing is asked for at once
+    play.say(PrMerged(pane=1, at=play.now))
     assert _ci(play) == []
+
+
+def test_ci_of_a_head_that_a_person_approved_is_watched() -> None:
+    play = Play().to_cap()
+    assert _ci(play) == []
+    play.decides("approve", follow_up=9)
+    (watch,) = ci_watches(play.memory.fleet)
+    assert (watch.head, watch.deadline) == (play.pane.head, None)
+
+
+def test_a_budget_that_was_spent_during_the_review_does_not_end_the_watch_of_the_approved_head() -> None:
+    play = Play(CyclePolicy(allow_no_checks=True)).to_gate()
+    play.ci("none")
+    play.ci_budget_spent("none")
+    play.reviewed()
+    assert _ci(play) == [A]
 
 
 def test_a_gate_that_opens_again_for_the_same_head_is_watched() -> None:
@@ -122,6 +147,14 @@ def test_what_would_move_a_pane_is_said_in_words() -> None:
         "the merge",
         "nothing",
     ]
+
+
+def test_checks_that_run_again_after_the_approval_are_said() -> None:
+    play = Play().to_approved()
+    play.ci("pending")
+    assert awaited(play.pane) == "the merge; CI runs again"
+    play.ci("passed")
+    assert awaited(play.pane) == "the merge"
 
 
 def test_a_person_is_awaited_where_only_a_person_helps() -> None:

@@ -40,6 +40,11 @@ def pull(world: GithubWorld) -> PullRequest:
     return found
 
 
+def posted(world: GithubWorld, state: str) -> list[Any]:
+    """The reviews in this state; none before the pull request is there."""
+    return [one for made in world.repository(NAME).pulls for one in made.reviews if one.state == state]
+
+
 def begin(world: FleetWorld) -> None:
     world.begin(wrong_work(1), mending(1), issues=1)
 
@@ -114,14 +119,10 @@ def test_a_review_whose_answer_never_came_is_not_posted_again_by_the_next_conduc
     state: str,
 ) -> None:
     """The request arrived, the answer did not, and the conductor is killed while it waits."""
-
-    def posted() -> list[Any]:
-        return [one for made in github.repository(NAME).pulls for one in made.reviews if one.state == state]
-
     skip = 1 if state == "APPROVED" else 0
     github.fault(faults.hang(operation="submitPullRequestReview", after=True, skip=skip))
     begin(shop)
-    wait_until(posted, 90, "the first post")
+    wait_until(lambda: posted(github, state), 90, "the first post")
     shop.kill_conductor()
     shop.taskmaestro("up")
     shop.wait_status(1, "approved", attention=None, cycle=1)
@@ -129,6 +130,50 @@ def test_a_review_whose_answer_never_came_is_not_posted_again_by_the_next_conduc
     assert [one.state for one in pull(github).reviews] == ["CHANGES_REQUESTED", "APPROVED"]
     assert [event["already"] for event in shop.events("review_posted")].count(True) == 1
     shop.taskmaestro("replay")
+
+
+def test_a_check_that_fails_after_the_approval_withdraws_it_and_nothing_is_posted_twice(
+    shop: FleetWorld,
+    github: GithubWorld,  # noqa: F811
+) -> None:
+    """A late check of the approved head, run again until it is green."""
+    shop.begin(good_work(1), issues=1)
+    shop.wait_status(1, "approved", attention=None)
+    shop.wait_settled()
+    head = pull(github).head
+    github.put_check(NAME, head, "late", status="IN_PROGRESS")
+    wait_until(lambda: shop.pane(1)["awaiting"] == "the merge; CI runs again", 30, "the late check")
+    github.put_check(NAME, head, "late", "FAILURE", status="COMPLETED")
+    shop.wait_status(1, "working", attention=None)
+    assert shop.status()[1]["awaiting"] != "the merge"
+    github.put_check(NAME, head, "late", "SUCCESS", status="COMPLETED")
+    shop.wait_status(1, "approved", attention=None)
+    shop.wait_settled()
+    assert [(one.state, one.commit) for one in pull(github).reviews] == [("APPROVED", head)]
+    assert len(shop.events("review_finished")) == 1
+    shop.taskmaestro("replay")
+
+
+def test_an_approval_whose_answer_never_came_is_known_though_ci_failed_meanwhile(
+    shop: FleetWorld,
+    github: GithubWorld,  # noqa: F811
+) -> None:
+    """It arrived, the conductor was killed before it heard so, and a late check failed before the next one looked."""
+    github.fault(faults.hang(operation="submitPullRequestReview", after=True))
+    shop.begin(good_work(1), issues=1)
+    wait_until(lambda: posted(github, "APPROVED"), 90, "the post")
+    shop.kill_conductor()
+    head = pull(github).head
+    github.put_check(NAME, head, "late", "FAILURE", status="COMPLETED")
+    shop.taskmaestro("up")
+    shop.wait_status(1, "working", attention=None)
+    shop.wait_settled()
+    assert [event["already"] for event in shop.events("review_posted")] == [True]
+    github.put_check(NAME, head, "late", "SUCCESS", status="COMPLETED")
+    shop.wait_status(1, "approved", attention=None)
+    shop.wait_settled()
+    assert [(one.state, one.commit) for one in pull(github).reviews] == [("APPROVED", head)]
+    assert shop.events("ci_lost") == []
 
 
 def test_a_limit_in_the_middle_of_a_review_is_waited_for_and_told(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from tests.support.fleet import WRONG, FleetWorld, add, turn, write, wrong_work
+from tests.support.fleet import WRONG, FleetWorld, add, good_work, turn, write, wrong_work
 from tests.support.repos import commit_file, git
 from tests.support.waiting import wait_until
 
@@ -77,3 +78,30 @@ def test_ci_that_turns_red_while_the_review_runs_is_never_approved(fleet_world: 
     fleet_world.wait_settled()
     assert fleet_world.pane(1)["status"] == "working"
     assert fleet_world.reviews(fleet_world.pane(1)["pr_number"]) == []
+
+
+def test_ci_that_turns_red_after_the_approval_withdraws_it_until_the_head_is_green_again(
+    fleet_world: FleetWorld,
+) -> None:
+    red = fleet_world.folder / "red"
+    fleet_world.begin(good_work(1), forge__local__checks={"quick": ["test", "!", "-e", str(red)]})
+    fleet_world.wait_status(1, "approved")
+    before = fleet_world.wait_settled()
+    number = fleet_world.pane(1)["pr_number"]
+    red.touch()
+    fleet_world.taskmaestro("pr", "checks", str(number), "--rerun", code=None)
+    fleet_world.wait_status(1, "working")
+    fleet_world.wait_settled()
+    assert "CI failed on your pull request" in (fleet_world.worktree(1) / "TASK.md").read_text()
+    fleet_world.kill_conductor()
+    red.unlink()
+    fleet_world.taskmaestro("pr", "checks", str(number), "--rerun", code=None)
+    fleet_world.taskmaestro("up")
+    fleet_world.wait_status(1, "approved", attention=None)
+    after = fleet_world.wait_settled()
+    assert after.fleet.panes[1].approved_head == before.fleet.panes[1].approved_head
+    assert [row["review_state"] for row in fleet_world.reviews(number)] == ["approved"]
+    assert len(fleet_world.events("review_finished")) == len(fleet_world.events("review_posted")) == 1
+    assert json.loads((fleet_world.worktree(1) / "RESULT.json").read_text())["status"] == "approved"
+    assert "the approval of this commit stands" in (fleet_world.worktree(1) / "TASK.md").read_text()
+    fleet_world.taskmaestro("replay")

@@ -1,4 +1,4 @@
-"""What a fault of the forge does to a review that is being made: it waits, and is made when the forge is back."""
+"""What a fault of the forge does to a review that is being made, and an approval whose CI failed as it was posted."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from conductor.layout import Layout
 from conductor.loop.engine import Done, Retry
 from conductor.loop.performer import Performer
 from conductor.ports import ReviewRequest
-from schemas.effects import RunReview
+from schemas.effects import PostReview, RunReview
 from schemas.errors import Fault, NeedsPerson, NoLeave, Unavailable
-from schemas.events import ForgeFailed, ReviewFailed, ReviewFinished
+from schemas.events import CiLost, ForgeFailed, ReviewFailed, ReviewFinished, ReviewPosted
+from schemas.forge import Checks, CheckState, Comment
 from schemas.review import Review, Verdict
-from tests.core.cycle_play import BASE, PR, A
+from tests.core.cycle_play import BASE, PR, START, A
 
 EFFECT = RunReview(pane=1, review_id="r-1", cycle=1, pr_number=PR, head=A, base=BASE, issue=None, earlier=())
 
@@ -34,8 +35,17 @@ class Reviewer:
 
 
 class Forge:
+    def __init__(self) -> None:
+        self.said: list[Comment] = []
+
     def login(self) -> str:
-        return "conductor"
+        return "Conductor"
+
+    def checks(self, numbers: list[int]) -> dict[int, Checks]:
+        return dict.fromkeys(numbers, Checks(head=A, state=CheckState.FAILED))
+
+    def comments(self, _number: int) -> list[Comment]:
+        return self.said
 
     def pull_requests(self, _numbers: list[int]) -> list[Any]:
         return [type("Pull", (), {"head": A, "head_branch": "wt-1"})()]
@@ -46,10 +56,10 @@ class Worktrees:
         return A
 
 
-def performer(reviewer: Reviewer, tmp_path: Any) -> Performer:
+def performer(reviewer: Reviewer, tmp_path: Any, forge: Forge | None = None) -> Performer:
     return Performer(
         Layout(tmp_path),
-        forge=cast(Any, Forge()),
+        forge=cast(Any, forge or Forge()),
         worktrees=cast(Any, Worktrees()),
         deliverer=cast(Any, None),
         reviewer=reviewer,
@@ -78,3 +88,55 @@ def test_a_review_whose_steps_could_not_run_is_a_persons_at_once(tmp_path: Any) 
     done = made.perform(EFFECT, again=False, cancelled=lambda: False)
     assert isinstance(done, Done)
     assert isinstance(done.event, ReviewFailed)
+
+
+# --- an approval whose CI failed meanwhile ---
+
+MARKER = "<!-- taskmaestro: review=r-1 head=a cycle=1 -->"
+APPROVAL = PostReview(
+    pane=1,
+    review_id="r-1",
+    cycle=1,
+    pr_number=PR,
+    head=A,
+    verdict=Verdict.APPROVE,
+    body=f"Good.\n{MARKER}",
+    marker=MARKER,
+)
+
+
+def said(author: str = "conductor", body: str = APPROVAL.body, **more: Any) -> Comment:
+    return Comment(**{"id": "1", "author": author, "body": body, "at": START, "kind": "review", **more})
+
+
+def test_an_approval_that_an_earlier_attempt_posted_is_not_told_as_withheld(tmp_path: Any) -> None:
+    """The conductor was killed before it heard that the approval stands, and CI failed meanwhile."""
+    forge = Forge()
+    forge.said = [said()]
+    made = performer(Reviewer(Unavailable(""), 0), tmp_path, forge)
+    done = made.perform(APPROVAL, again=True, cancelled=lambda: False)
+    assert isinstance(done, Done)
+    assert isinstance(done.event, ReviewPosted)
+    assert (done.event.review_id, done.event.already) == ("r-1", True)
+
+
+@pytest.mark.parametrize(
+    ("there", "again"),
+    [
+        ([], True),
+        ([said(author="worker")], True),
+        ([said(kind="comment")], True),
+        ([said(body=f"You wrote `{MARKER}`")], True),
+        ([said()], False),
+    ],
+    ids=["nothing", "somebody else's", "a comment", "quoted", "the first attempt"],
+)
+def test_an_approval_that_does_not_stand_is_withheld_where_ci_failed(
+    tmp_path: Any, there: list[Comment], again: bool
+) -> None:
+    forge = Forge()
+    forge.said = there
+    made = performer(Reviewer(Unavailable(""), 0), tmp_path, forge)
+    done = made.perform(APPROVAL, again=again, cancelled=lambda: False)
+    assert isinstance(done, Done)
+    assert isinstance(done.event, CiLost)

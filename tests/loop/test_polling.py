@@ -244,6 +244,50 @@ def test_the_thread_wakes_at_the_deadline_and_not_only_at_the_interval(started: 
     assert asking.forge.questions <= 4
 
 
+# --- CI after the approval ---
+
+
+def test_ci_of_an_approved_head_is_followed_to_red_and_back_to_green() -> None:
+    asking = Asking(play_now().to_gate())
+    asking.forge.checks_state = CheckState.PASSED
+    asking.ask()
+    asking.play.reviewed()
+    assert (asking.ask(), asking.play.pane.status) == ([], "approved")
+    asking.forge.checks_state = CheckState.PENDING
+    assert (asking.ask(), asking.play.pane.status) == (["ci_read"], "approved")
+    asking.forge.checks_state = CheckState.FAILED
+    assert (asking.ask(), asking.play.pane.status) == (["ci_read"], "reviewing")
+    asking.poller.fleet_changed(asking.play.memory.fleet)
+    assert asking.poller._poke.is_set()  # the gate is open again: asked about at once
+    assert (asking.ask(), asking.play.pane.status) == (["ci_read"], "working")
+    assert asking.ask() == []
+    asking.forge.checks_state = CheckState.PASSED
+    assert (asking.ask(), asking.play.pane.status) == (["ci_read"], "approved")
+    assert asking.ask() == []
+
+
+def test_an_approval_asks_nothing_at_once_and_never_times_out() -> None:
+    asking = Asking(Play(CyclePolicy(ci_budget=1)).to_gate())  # opened long ago
+    asking.forge.checks_state = CheckState.PASSED
+    asking.ask()
+    asking.play.reviewed()
+    asking.poller.fleet_changed(asking.play.memory.fleet)
+    assert not asking.poller._poke.is_set()
+    asking.forge.checks_state = CheckState.PENDING
+    assert [asking.ask() for _ in range(3)] == [["ci_read"], [], []]
+    assert asking.poller._pause() == 60.0
+
+
+def test_a_head_that_moved_as_its_checks_failed_is_told_as_moved() -> None:
+    asking = Asking(play_now().to_approved())
+    asking.ask()
+    asking.forge.head = B
+    asking.forge.checks_state = CheckState.FAILED
+    assert asking.ask()[0] == "head_moved"
+    assert asking.play.pane.head == B
+    assert asking.play.rules[-2:] == ["head moved", "CI of another gate"]
+
+
 # --- a forge that fails ---
 
 

@@ -49,27 +49,28 @@ def open_pulls(stage: GithubStage, count: int) -> dict[int, str]:
     return heads
 
 
-def fleet_at_gates(stage: GithubStage, heads: dict[int, str]) -> Fleet:
-    """A pane for each pull request, whose gate opened just now."""
+def fleet_at_gates(stage: GithubStage, heads: dict[int, str], *, approved: bool = False) -> Fleet:
+    """A pane for each pull request, whose gate opened just now, or that is approved."""
     play = Play()
     play.seconds = int((datetime.now(UTC) - START).total_seconds())
-    fleet = play.to_gate().memory.fleet
+    fleet = (play.to_approved() if approved else play.to_gate()).memory.fleet
     pane, base = fleet.panes[1], git(stage.root, "rev-parse", "main")
     assert pane.gate is not None
     panes = {}
     for index, (number, head) in enumerate(heads.items(), start=1):
         gate = pane.gate.model_copy(update={"gate_id": f"{index}-1", "head": head, "base": base})
         more = {"index": index, "pr_number": number, "head": head, "base": base, "gate": gate}
+        more |= {"approved_head": head, "granted_head": head} if approved else {}
         panes[index] = pane.model_copy(update=more)
     found = fleet.model_copy(update={"panes": panes})
     assert len(ci_watches(found)) == len(heads)
     return found
 
 
-@pytest.mark.parametrize("panes", [1, 16])
-def test_a_round_is_one_query_and_one_look_at_the_remote(stage: GithubStage, panes: int) -> None:
+@pytest.mark.parametrize(("panes", "approved"), [(1, False), (16, False), (16, True)])
+def test_a_round_is_one_query_and_one_look_at_the_remote(stage: GithubStage, panes: int, approved: bool) -> None:
     heads = open_pulls(stage, panes)
-    fleet = fleet_at_gates(stage, heads)
+    fleet = fleet_at_gates(stage, heads, approved=approved)
     events: list[Event] = []
     budgets: list[ApiBudget] = []
     worktrees = GitWorktrees(stage.root, Config())

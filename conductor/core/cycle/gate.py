@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from conductor.core import messages
-from conductor.core.cycle.moves import begin_review, give_task, open_gate, settle, taken_back, want_person
+from conductor.core.cycle.moves import (
+    approved_result,
+    begin_review,
+    give_task,
+    kept_at_approval,
+    open_gate,
+    settle,
+    taken_back,
+    want_person,
+)
 from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
 from conductor.core.state import Gate, Pane
 from schemas.config import CyclePolicy
-from schemas.effects import KeepBackup, Report, TakeBackTask
+from schemas.effects import Effect, KeepBackup, Report, TakeBackTask
 from schemas.events import CiBudgetSpent, CiLost, CiRead, HeadMoved, HistoryChecked, PrClosed, PrMerged
-from schemas.forge import CheckState
+from schemas.forge import Check, CheckState
 from schemas.pane import AttentionReason, Status
 
 _REVIEWING = frozenset({Status.REVIEWING})
@@ -83,6 +94,10 @@ def _red_may_return(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
     return _red(pane, event, policy) and pane.ci_returns < policy.ci_returns_cap + pane.extra_ci_returns
 
 
+def _failing(checks: Sequence[Check]) -> str:
+    return ", ".join(check.name for check in checks if check.state is CheckState.FAILED) or "a check"
+
+
 def return_to_worker(pane: Pane) -> Outcome:
     """The red gate goes back to the worker: failing jobs and their logs, no code review."""
     gate = pane.gate
@@ -102,11 +117,10 @@ def _return_red(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
 def _give_up_red(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
     gate = _read(pane, event, timed_out=True)
     pane = pane.model_copy(update={"gate": gate, "green_head": None, "review": None})
-    names = ", ".join(check.name for check in gate.checks if check.state is CheckState.FAILED) or "a check"
     return want_person(
         pane,
         AttentionReason.CI_FAILED_CAP,
-        f"Pane {pane.index}: CI of #{pane.pr_number} still fails ({names}) after"
+        f"Pane {pane.index}: CI of #{pane.pr_number} still fails ({_failing(gate.checks)}) after"
         f" {pane.ci_returns} returns to the worker.\n"
         f"`taskmaestro decide {pane.index} another-cycle|retry|abandon --why ...`",
         event.at,
@@ -119,30 +133,51 @@ def _note_ci(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
 
 def _stop_watching(pane: Pane, _event: CiRead, _policy: CyclePolicy) -> Outcome:
     assert pane.gate is not None
-    return pane.model_copy(update={"gate": pane.gate.model_copy(update={"timed_out": True})}), []
+    stopped = pane.gate.model_copy(update={"timed_out": True})
+    return pane.model_copy(update={"gate": stopped, "granted_head": None}), []
+
+
+def _turned_green_at_cap(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
+    return pane.gate is not None and pane.gate.returned and _green(pane, event, policy)
 
 
 def _turned_green(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
-    returned = pane.gate is not None and pane.gate.returned
-    return returned and _green(pane, event, policy) and pane.review_cycle < cap_of(pane, policy)
+    return _turned_green_at_cap(pane, event, policy) and pane.review_cycle < cap_of(pane, policy)
+
+
+def _take_task_back(pane: Pane, *then: str) -> Outcome:
+    if pane.task is None or not pane.task.open:
+        return pane, []
+    text = messages.taken_back_text(pane, pane.task.task_id, *then)
+    return taken_back(pane), [TakeBackTask(pane=pane.index, task_id=pane.task.task_id, text=text)]
 
 
 def _take_back(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
     gate = _read(pane, event, returned=False, timed_out=False)
-    effects: list[TakeBackTask] = []
-    if pane.task is not None and pane.task.open:
-        text = messages.taken_back_text(pane, pane.task.task_id)
-        effects.append(TakeBackTask(pane=pane.index, task_id=pane.task.task_id, text=text))
-        pane = taken_back(pane)
+    pane, effects = _take_task_back(pane)
     pane = settle(pane, AttentionReason.INVALID_RESULT, *_GREEN_ANSWERS)
     pane, started = begin_review(pane.model_copy(update={"gate": gate, "claim": None}), gate)
     return pane, [*effects, *started]
 
 
+def _take_back_at_cap(pane: Pane, event: CiRead, policy: CyclePolicy) -> Outcome:
+    gate = _read(pane, event, returned=False, timed_out=False)
+    pane, effects = _take_task_back(pane, "a person decides what comes now")
+    pane, told = _stop_at_cap(
+        settle(pane, AttentionReason.INVALID_RESULT, *_GREEN_ANSWERS).model_copy(
+            update={"status": Status.REVIEWING, "gate": gate, "claim": None}
+        ),
+        event,
+        policy,
+    )
+    return pane, [*effects, *told]
+
+
 def _time_out(pane: Pane, event: CiBudgetSpent, _policy: CyclePolicy) -> Outcome:
     gate = pane.gate
     assert gate is not None
-    pane = pane.model_copy(update={"gate": gate.model_copy(update={"timed_out": True, "state": event.state})})
+    # Not the state: `none` may mean that the forge did not answer, which is never "no checks".
+    pane = pane.model_copy(update={"gate": gate.model_copy(update={"timed_out": True})})
     unseen = event.state in (CheckState.NONE, CheckState.NOT_YET)
     seen = "no check appeared" if unseen else "checks are still pending"
     hint = " Where this project has no checks, configure some or set `allow_no_checks = true` under `[ci]`."
@@ -173,9 +208,9 @@ def _reopen(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
 
 
 def _see_head(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
-    seen = (*pane.seen_heads, event.head)[-50:]
+    update = {"seen_heads": (*pane.seen_heads, event.head)[-50:], "granted_head": None}
     name = f"seen-pr-{pane.pr_number}-{event.head[:12]}"
-    return pane.model_copy(update={"seen_heads": seen}), [KeepBackup(pane=pane.index, head=event.head, name=name)]
+    return pane.model_copy(update=update), [KeepBackup(pane=pane.index, head=event.head, name=name)]
 
 
 def _new_to_us(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> bool:
@@ -203,7 +238,65 @@ def _tell_lost(pane: Pane, event: HistoryChecked, _policy: CyclePolicy) -> Outco
     return pane, [*kept, *effects]
 
 
-def _withhold(pane: Pane, event: CiLost, _policy: CyclePolicy) -> Outcome:
+def _of_approved_head(pane: Pane, event: CiRead, _policy: CyclePolicy) -> bool:
+    return pane.approved_head == event.head
+
+
+def _red_after_approval(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
+    return _red(pane, event, policy) and _of_approved_head(pane, event, policy)
+
+
+def _withdraw(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
+    pane = open_gate(pane, event.head, pane.base or event.head, event.at)
+    message = (
+        f"Pane {pane.index}: the approval of #{pane.pr_number} is withdrawn: CI of {event.head[:12]} turned red"
+        f" ({_failing(event.checks)})."
+    )
+    return pane, [Report(pane=pane.index, level="info", message=message)]
+
+
+def _note_state(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
+    assert pane.gate is not None
+    return pane.model_copy(update={"gate": pane.gate.model_copy(update={"state": event.state})}), []
+
+
+def _green_again(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
+    open_still = pane.gate is not None and (pane.status is Status.REVIEWING or pane.gate.returned)
+    return open_still and pane.granted_head == event.head and _green(pane, event, policy)
+
+
+def _approve_again(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
+    """Nothing is posted: the approval stands on the pull request, or its effect is still owed."""
+    gate = _read(pane, event, returned=False, timed_out=False)
+    pane, effects = _take_task_back(pane, "the approval of this commit stands")
+    pane = pane.model_copy(
+        update={
+            "status": Status.APPROVED,
+            "gate": gate,
+            "green_head": event.head,
+            "approved_head": event.head,
+            "claim": None,
+            "hygiene": (),
+            "attention": kept_at_approval(pane),
+        }
+    )
+    message = f"✅ Pane {pane.index}: CI of {event.head[:12]} is green again, the approval of #{pane.pr_number} stands."
+    told: list[Effect] = [
+        approved_result(pane, event.head),
+        Report(pane=pane.index, level="info", message=message, head=event.head),
+    ]
+    return pane, [*effects, *told]
+
+
+def _forget_grant(pane: Pane, _event: CiLost, _policy: CyclePolicy) -> Outcome:
+    update: dict[str, object] = {"granted_head": None}
+    if pane.review_pass is not None and pane.review_pass.stage != "submitted":
+        update["review_pass"] = None
+    return pane.model_copy(update=update), []
+
+
+def _withhold(pane: Pane, event: CiLost, policy: CyclePolicy) -> Outcome:
+    pane, _ = _forget_grant(pane, event, policy)
     pane = open_gate(pane, event.head, pane.base or event.head, event.at)
     message = (
         f"Pane {pane.index}: #{pane.pr_number} is not approved: CI of {event.head[:12]} is not green any more"
@@ -213,7 +306,7 @@ def _withhold(pane: Pane, event: CiLost, _policy: CyclePolicy) -> Outcome:
 
 
 def _merged(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> Outcome:
-    gone = {"gate": None, "review": None, "claim": None, "attention": None, "ended": "merged"}
+    gone = {"gate": None, "review": None, "claim": None, "attention": None, "ended": "merged", "granted_head": None}
     pane = taken_back(pane).model_copy(update={"status": Status.DONE, **gone})
     return pane, [Report(pane=pane.index, level="info", message=f"Pane {pane.index}: #{pane.pr_number} was merged.")]
 
@@ -232,7 +325,8 @@ def _merge_known(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> bool:
 
 
 def _closed(pane: Pane, event: PrClosed, _policy: CyclePolicy) -> Outcome:
-    gone = {"gate": None, "review": None, "claim": None, "ended": "closed", "approved_head": None}
+    gone = {"gate": None, "review": None, "claim": None, "ended": "closed"}
+    gone |= {"approved_head": None, "granted_head": None}
     pane = taken_back(pane).model_copy(update={"status": Status.DONE, **gone})
     return want_person(
         pane,
@@ -273,7 +367,43 @@ ROWS: tuple[Row, ...] = (
         _withhold,
         lambda pane, event, _policy: pane.approved_head == event.head,
     ),
+    Row(
+        "approval not posted",
+        EVERY - {Status.APPROVED},
+        "ci_lost",
+        None,
+        "it is withdrawn already: the head is reviewed anew once it is green",
+        _forget_grant,
+        lambda pane, event, _policy: pane.granted_head == event.head,
+    ),
     Row("CI of another gate", EVERY, "ci_read", None, "a gate that is not open any more", guard=_other_gate),
+    Row(
+        "CI of the approved head failed",
+        frozenset({Status.APPROVED}),
+        "ci_read",
+        frozenset({Status.REVIEWING}),
+        "nothing stays approved that is not green: the approval is withdrawn, the gate opens for the same head",
+        _withdraw,
+        _red_after_approval,
+    ),
+    Row(
+        "CI of the approved head",
+        frozenset({Status.APPROVED}),
+        "ci_read",
+        None,
+        "noted: only a failure withdraws an approval",
+        _note_state,
+        _of_approved_head,
+    ),
+    Row(
+        "CI green again",
+        _REVIEWING | _RETURNED,
+        "ci_read",
+        frozenset({Status.APPROVED}),
+        "the head was approved before CI failed: it is approved again, with no review and nothing posted twice",
+        _approve_again,
+        _green_again,
+    ),
     Row(
         "CI names another head",
         _REVIEWING,
@@ -329,6 +459,15 @@ ROWS: tuple[Row, ...] = (
         "the same head was run again: the task is taken back, the review starts",
         _take_back,
         _turned_green,
+    ),
+    Row(
+        "CI turned green at the cap",
+        _RETURNED,
+        "ci_read",
+        frozenset({Status.REVIEWING}),
+        "the same head was run again: the task is taken back; no review is left, so a person decides",
+        _take_back_at_cap,
+        _turned_green_at_cap,
     ),
     Row("CI of returned work", _RETURNED, "ci_read", None, "noted; the worker's answer is awaited", _note_ci),
     Row(

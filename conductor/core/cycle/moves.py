@@ -6,7 +6,7 @@ from datetime import datetime
 
 from conductor.core import messages
 from conductor.core.state import WEIGHT, Gate, Pane, ReviewPass, Running, Task
-from schemas.effects import Effect, Report, RunReview, SendTask, StartAgent, TaskKind
+from schemas.effects import Effect, Report, RunReview, SendTask, StartAgent, TaskKind, WriteResult
 from schemas.pane import Attention, AttentionReason, Status
 
 NOTICES = 10
@@ -44,11 +44,26 @@ def settle(pane: Pane, *reasons: AttentionReason) -> Pane:
     return pane
 
 
+def kept_at_approval(pane: Pane) -> Attention | None:
+    """An approval settles everything but somebody else's lost commits: those a person must have seen."""
+    held = pane.attention
+    return held if held is not None and held.reason is AttentionReason.FOREIGN_COMMITS_LOST else None
+
+
+def approved_result(pane: Pane, head: str) -> WriteResult:
+    """The conductor's word in RESULT.json that this head is approved."""
+    number = pane.pr_number or 0
+    cycle = pane.review_cycle
+    return WriteResult(pane=pane.index, status="approved", pr_number=number, review_cycle=cycle, head=head)
+
+
 def open_gate(pane: Pane, head: str, base: str, at: datetime) -> Pane:
-    """The CI gate for this head. Whatever was decided or running before is dropped, also for the same head."""
+    """The CI gate for this head. Whatever was decided or running before is dropped, also for the same head; only an
+    approval that was given to it is remembered."""
     pane, serial = numbered(pane)
     gate = Gate(gate_id=f"{pane.run[:4]}-{pane.index}-g{serial}", head=head, base=base, opened_at=at)
-    posted = pane.review_pass if pane.review_pass is not None and pane.review_pass.stage == "submitted" else None
+    granted = pane.granted_head if pane.granted_head == head else None
+    stands = pane.review_pass is not None and (granted is not None or pane.review_pass.stage == "submitted")
     return pane.model_copy(
         update={
             "status": Status.REVIEWING,
@@ -56,10 +71,11 @@ def open_gate(pane: Pane, head: str, base: str, at: datetime) -> Pane:
             "head": head,
             "base": base,
             "review": None,
-            "review_pass": posted,
+            "review_pass": pane.review_pass if stands else None,
             "claim": None,
             "green_head": None,
             "approved_head": None,
+            "granted_head": granted,
             "notices": 0,
         }
     )

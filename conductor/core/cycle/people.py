@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from conductor.core import messages
 from conductor.core.cycle.claims import inspect_again
 from conductor.core.cycle.gate import return_to_worker
 from conductor.core.cycle.moves import begin_review, give_task, open_gate, resend_task, settle, taken_back
-from conductor.core.cycle.reviews import approved
+from conductor.core.cycle.reviews import approved, gate_green
 from conductor.core.cycle.row import EVERY, LIVE, Guard, Outcome, Row
-from conductor.core.state import Assignment, Pane
+from conductor.core.state import Assignment, Gate, Pane
 from schemas.config import CyclePolicy
 from schemas.effects import Report
 from schemas.events import PaneBound, TaskGiven, UserDecided
@@ -91,16 +93,24 @@ def _abandon(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
         "claim": None,
         "ended": "abandoned",
         "approved_head": None,
+        "granted_head": None,
     }
     pane = taken_back(pane).model_copy(update={"status": Status.DONE, **gone})
     said = f"Pane {pane.index}: abandoned by {event.who}: {event.why}"
     return pane, [Report(pane=pane.index, level="info", message=said)]
 
 
-def _approvable(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> bool:
+def _ci_green(pane: Pane, policy: CyclePolicy) -> bool:
+    """CI was green for this head, and still is where its gate is open."""
+    if pane.green_head is None or pane.green_head != pane.head:
+        return False
+    return pane.gate is None or gate_green(pane.gate, pane.head, policy)
+
+
+def _approvable(pane: Pane, event: UserDecided, policy: CyclePolicy) -> bool:
     if event.verb != "approve" or pane.attention is None or pane.attention.reason is not AttentionReason.CYCLE_CAP:
         return False
-    if pane.green_head is None or pane.green_head != pane.head or not pane.reviews:
+    if not _ci_green(pane, policy) or not pane.reviews:
         return False
     blocking = [finding for finding in pane.unresolved if finding.blocking]
     critical = any(finding.severity.rank == 0 for finding in blocking)
@@ -125,14 +135,14 @@ def _approve(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
         findings=findings,
         reviewer=event.who,
     )
-    return approved(pane, review, f" by {event.who}")
+    return approved(pane, review, f" by {event.who}", event.at)
 
 
-def _refuse_approval(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> Outcome:
+def _refuse_approval(pane: Pane, _event: UserDecided, policy: CyclePolicy) -> Outcome:
     attention = pane.attention
     if attention is None or attention.reason is not AttentionReason.CYCLE_CAP:
         return _refuse(pane, "only a pull request that was reviewed up to the cap can be approved by a person.")
-    if pane.green_head is None or pane.green_head != pane.head:
+    if not _ci_green(pane, policy):
         return _refuse(pane, "CI is not green for the current head.")
     if any(finding.severity.rank == 0 for finding in pane.unresolved if finding.blocking):
         return _refuse(pane, "a critical finding is open; those are never deferred.")
@@ -141,11 +151,19 @@ def _refuse_approval(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> O
     return _refuse(pane, "high findings are open: say why and name the issue that follows them up (`--follow-up N`).")
 
 
-def _another_review(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> Outcome:
+def _review_when_green(pane: Pane, gate: Gate, at: datetime, policy: CyclePolicy) -> Outcome:
+    """The review of the gate's head, at once where CI is green still."""
+    if pane.green_head == gate.head and gate_green(gate, gate.head, policy):
+        return begin_review(pane, gate)
+    if gate.timed_out:
+        return open_gate(pane, gate.head, gate.base, at), []
+    return pane.model_copy(update={"green_head": None}), []
+
+
+def _another_review(pane: Pane, event: UserDecided, policy: CyclePolicy) -> Outcome:
     pane = pane.model_copy(update={"extra_cycles": pane.extra_cycles + 1, "attention": None})
     if pane.status is Status.REVIEWING and pane.gate is not None:
-        green = pane.green_head == pane.gate.head and pane.review is None
-        return begin_review(pane, pane.gate) if green else (pane, [])
+        return _review_when_green(pane, pane.gate, event.at, policy) if pane.review is None else (pane, [])
     pane = pane.model_copy(update={"status": Status.REVIEW_PENDING})
     return give_task(pane, "fix", messages.fix_text(pane.unresolved))
 
@@ -159,7 +177,7 @@ def _refuse_cycle(pane: Pane, _event: UserDecided, _policy: CyclePolicy) -> Outc
     return _refuse(pane, "another cycle helps only at the cap of reviews or of CI returns; try retry.")
 
 
-def _retry(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
+def _retry(pane: Pane, event: UserDecided, policy: CyclePolicy) -> Outcome:
     assert pane.attention is not None
     reason = pane.attention.reason
     pane = pane.model_copy(update={"attention": None, "notices": 0})
@@ -167,7 +185,7 @@ def _retry(pane: Pane, event: UserDecided, _policy: CyclePolicy) -> Outcome:
     if gate is not None and pane.status is Status.REVIEWING and gate.timed_out:
         return open_gate(pane, gate.head, gate.base, event.at), []  # whatever else went wrong meanwhile
     if reason is AttentionReason.REVIEW_FAILED and gate is not None and pane.status is Status.REVIEWING:
-        return begin_review(pane, gate) if pane.green_head == gate.head else (pane, [])
+        return _review_when_green(pane, gate, event.at, policy) if pane.review is None else (pane, [])
     if reason is AttentionReason.FOREIGN_COMMITS_LOST:
         return inspect_again(pane, loss_accepted=True) if pane.claim is not None else (pane, [])
     if reason is AttentionReason.FORGE_UNAVAILABLE:

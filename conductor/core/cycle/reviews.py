@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from conductor.core import messages
 from conductor.core.cycle import passes
 from conductor.core.cycle.gate import cap_of
-from conductor.core.cycle.moves import give_task, open_gate, settle, want_person
+from conductor.core.cycle.moves import approved_result, give_task, kept_at_approval, open_gate, settle, want_person
 from conductor.core.cycle.row import EVERY, Outcome, Row
 from conductor.core.messages_review import marker, review_body
 from conductor.core.state import Gate, Pane
@@ -14,7 +16,7 @@ from schemas.effects import Effect, PostReview, Report, WriteResult
 from schemas.events import ReviewFailed, ReviewFinished, ReviewPosted
 from schemas.finding import Finding
 from schemas.forge import CheckState
-from schemas.pane import Attention, AttentionReason, Status
+from schemas.pane import AttentionReason, Status
 from schemas.review import EarlierReview, Review, Verdict
 
 _REVIEWING = frozenset({Status.REVIEWING})
@@ -34,7 +36,8 @@ def _restart(pane: Pane, event: ReviewFinished, _policy: CyclePolicy) -> Outcome
     return open_gate(pane, event.head_now, event.review.base, event.at), []
 
 
-def _gate_green(gate: Gate | None, head: str, policy: CyclePolicy) -> bool:
+def gate_green(gate: Gate | None, head: str, policy: CyclePolicy) -> bool:
+    """CI of this head was green when it was last read at its gate."""
     if gate is None or gate.head != head:
         return False
     return gate.state is CheckState.PASSED or (gate.state is CheckState.NONE and policy.allow_no_checks)
@@ -48,13 +51,13 @@ def _with_hygiene(pane: Pane, review: Review) -> Review:
 def _approves(pane: Pane, event: ReviewFinished, policy: CyclePolicy) -> bool:
     review = event.review
     clean = not review.blocking and not any(finding.blocking for finding in pane.hygiene)
-    return review.verdict is Verdict.APPROVE and clean and _gate_green(pane.gate, review.head, policy)
+    return review.verdict is Verdict.APPROVE and clean and gate_green(pane.gate, review.head, policy)
 
 
 def _gate_lost(pane: Pane, event: ReviewFinished, policy: CyclePolicy) -> bool:
     review = event.review
     clean = not review.blocking and not any(finding.blocking for finding in pane.hygiene)
-    return review.verdict is Verdict.APPROVE and clean and not _gate_green(pane.gate, review.head, policy)
+    return review.verdict is Verdict.APPROVE and clean and not gate_green(pane.gate, review.head, policy)
 
 
 def _ask_ci_again(pane: Pane, event: ReviewFinished, _policy: CyclePolicy) -> Outcome:
@@ -77,13 +80,17 @@ def _posting(pane: Pane, review: Review, cycle: int) -> PostReview:
     )
 
 
-def _kept(pane: Pane) -> Attention | None:
-    """An approval settles everything but somebody else's lost commits: those a person must have seen."""
-    held = pane.attention
-    return held if held is not None and held.reason is AttentionReason.FOREIGN_COMMITS_LOST else None
+def _passed_gate(pane: Pane, head: str, at: datetime) -> Gate:
+    """The gate of an approved head, which is watched on. At the cap none is open any more, so there it is a new one."""
+    gate = pane.gate
+    if gate is None or gate.head != head:
+        # Without a serial number of its own: those after it stay what they are in journals that were written before.
+        name = f"{pane.run[:4]}-{pane.index}-a{pane.serial}"
+        gate = Gate(gate_id=name, head=head, base=pane.base or head, opened_at=at, state=CheckState.PASSED)
+    return gate.model_copy(update={"returned": False, "timed_out": False})
 
 
-def approved(pane: Pane, review: Review, how: str) -> Outcome:
+def approved(pane: Pane, review: Review, how: str, at: datetime) -> Outcome:
     """The pane approved for exactly this head: posted, written for the worker, reported."""
     assert pane.pr_number is not None
     posting = _posting(pane, review, review.cycle)
@@ -92,24 +99,19 @@ def approved(pane: Pane, review: Review, how: str) -> Outcome:
         update={
             "status": Status.APPROVED,
             "approved_head": review.head,
+            "granted_head": review.head,
             "head": review.head,
-            "gate": None,
+            "gate": _passed_gate(pane, review.head, at),
             "review": None,
             "unresolved": (),
             "hygiene": (),
-            "attention": _kept(pane),
+            "attention": kept_at_approval(pane),
             "last_review_id": review.review_id,
         }
     )
     effects: list[Effect] = [
         posting,
-        WriteResult(
-            pane=pane.index,
-            status="approved",
-            pr_number=pane.pr_number or 0,
-            review_cycle=pane.review_cycle,
-            head=review.head,
-        ),
+        approved_result(pane, review.head),
         Report(
             pane=pane.index,
             level="info",
@@ -121,7 +123,7 @@ def approved(pane: Pane, review: Review, how: str) -> Outcome:
 
 
 def _approve(pane: Pane, event: ReviewFinished, _policy: CyclePolicy) -> Outcome:
-    return approved(pane, _with_hygiene(pane, event.review), "")
+    return approved(pane, _with_hygiene(pane, event.review), "", event.at)
 
 
 def _asked_changes(pane: Pane, review: Review) -> tuple[Pane, list[Effect], tuple[Finding, ...]]:

@@ -66,7 +66,9 @@ def _look_for_lost_commits(before: Pane, after: Pane, effects: list[Effect], eve
     A claim that was inspected has been held against the head on record already.
     """
     gate = after.gate
-    if gate is None or (before.gate is not None and before.gate.gate_id == gate.gate_id):
+    if gate is None or after.status is not Status.REVIEWING:
+        return after, effects
+    if before.gate is not None and before.gate.gate_id == gate.gate_id:
         return after, effects
     inspected = isinstance(event, PrInspected) and event.facts.history is not None
     heads = (*(() if inspected or before.head is None else (before.head,)), *before.seen_heads)
@@ -130,7 +132,7 @@ def wanted(fleet: Fleet, effect: Effect) -> bool:
     """Whether an effect that waits for its turn is still asked for; what is not is dropped, and that is recorded.
 
     An approval stays wanted where the pane has gone on to another pull request: it is for its head, which the forge
-    compares.
+    compares. It does where CI failed meanwhile, too: whether it was posted is not known before it has been looked for.
     """
     pane = fleet.panes.get(effect.pane)
     if pane is None:
@@ -147,7 +149,7 @@ def wanted(fleet: Fleet, effect: Effect) -> bool:
         return pane.status is Status.REVIEW_PENDING and pane.review_cycle == effect.review_cycle
     if isinstance(effect, PostReview) and effect.verdict is Verdict.APPROVE:
         moved_on = pane.pr_number != effect.pr_number
-        return moved_on or (pane.status is Status.APPROVED and pane.approved_head == effect.head)
+        return moved_on or effect.head in (pane.granted_head, pane.approved_head)
     if isinstance(effect, Report) and effect.head is not None:
         return pane.approved_head == effect.head
     if isinstance(effect, QuarantineResult):
