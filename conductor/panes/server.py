@@ -7,6 +7,7 @@ decides.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -18,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from conductor.panes.control import ConnectionLost, ControlClient, TmuxRefused
+from conductor.panes.guard import Guard, is_told
 from schemas.errors import Fault, Unavailable
 from schemas.forge import TOKEN_VARIABLES
 from schemas.text import one_line
@@ -74,6 +76,7 @@ class Tmux:
         left_out = {"TMUX", "TMUX_PANE", *TOKEN_VARIABLES}
         self._env = {name: value for name, value in os.environ.items() if name not in left_out}
         self._client: ControlClient | None = None
+        self._guard = Guard(self.socket, patience=timeout)
         self._lock = threading.Lock()
         self._next_try = 0.0
         self._closed = False
@@ -94,22 +97,25 @@ class Tmux:
         Raises ``TmuxRefused`` with tmux's words, ``NoServer``, ``ConnectionLost``, or ``Unavailable`` without
         tmux.
         """
-        client = self.connect()
-        return client.run(*args) if client else self.once(args)
+        return self.run_many(args)[0]
 
     def run_many(self, *commands: Sequence[str]) -> list[list[str]]:
         """Run commands one after the other, in one write where there is a connection. Raises the first
         failure.
         """
         client = self.connect()
-        return client.run_many(*commands) if client else [self.once(command) for command in commands]
+        if client is None:
+            return [self.once(command) for command in commands]
+        with self._turn(commands):
+            return client.run_many(*commands)
 
     def privately(self, *commands: Sequence[str]) -> None:
         """Run commands over the connection alone: their arguments show on no command line."""
         client = self.connect(now=True)
         if client is None:
             raise Unavailable(f"no connection to the tmux session {self.session}", "Try again.")
-        client.run_many(*commands)
+        with self._turn(commands):
+            client.run_many(*commands)
 
     def read(self, *args: str) -> list[str]:
         """``run`` for a command that changes nothing: asked again where the connection ended under it, or the server
@@ -135,7 +141,8 @@ class Tmux:
         path = next((word.removeprefix("PATH=") for word in flat if word.startswith("PATH=")), None)
         env = self._env if path is None else {**self._env, "PATH": path}
         try:
-            done = subprocess.run(argv, capture_output=True, env=env, timeout=self._timeout, check=False)
+            with self._turn(commands):
+                done = subprocess.run(argv, capture_output=True, env=env, timeout=self._timeout, check=False)
         except FileNotFoundError as error:
             raise Unavailable("tmux was not found on PATH", _INSTALL) from error
         except subprocess.TimeoutExpired as error:
@@ -153,6 +160,9 @@ class Tmux:
             raise ConnectionLost(f"tmux went away during `{one_line(' '.join(flat), 120)}`: {one_line(err)}")
         raise TmuxRefused(flat, err or out)
 
+    def _turn(self, commands: Sequence[Sequence[str]]) -> contextlib.AbstractContextManager[None]:
+        return self._guard.turn() if any(map(is_told, commands)) else contextlib.nullcontext()
+
     def connect(self, *, now: bool = False) -> ControlClient | None:
         """The control client, attached anew where it was lost; None where the session is not there (asked
         once a second).
@@ -169,16 +179,19 @@ class Tmux:
                 return None
             self._next_try = time.monotonic() + _RETRY
             try:
-                fresh = ControlClient(
-                    self.program, self.session, env=self._env, timeout=self._timeout,
-                    on_output=self._output, on_notice=self._notice, on_lost=self._lost,
-                )  # fmt: skip
+                with self._guard.turn():
+                    fresh = ControlClient(
+                        self.program, self.session, env=self._env, timeout=self._timeout,
+                        on_output=self._output, on_notice=self._notice, on_lost=self._lost,
+                    )  # fmt: skip
             except FileNotFoundError as error:
                 raise Unavailable("tmux was not found on PATH", _INSTALL) from error
             except Unavailable:
                 # No server or no session: what the command itself says then is the better message.
                 return None
             self._client = fresh
+        # A verb that ends leaves its session in good order, and in its turn.
+        atexit.register(self.close)
         self.on_connect()
         for name, text in list(self.subscriptions.items()):
             fresh.run("refresh-client", "-B", f"{name}:{text}")
@@ -205,7 +218,7 @@ class Tmux:
         """End a connection that cannot be trusted any more; the next command makes a new one."""
         client = self._client
         if client is not None:
-            client.close(reason)
+            self._leave(client, reason)
 
     def close(self) -> None:
         """End the connection; the session goes on."""
@@ -213,7 +226,18 @@ class Tmux:
             self._closed = True
             client, self._client = self._client, None
         if client is not None:
-            client.close()
+            self._leave(client, "closed")
+        atexit.unregister(self.close)
+
+    def _leave(self, client: ControlClient, reason: str) -> None:
+        """End a connection. Others are told of it, so the turn lasts until the server has said something after it."""
+        if not client.alive:
+            client.close(reason)
+            return
+        with self._guard.turn():
+            client.close(reason)
+            with contextlib.suppress(Fault):
+                self.once(("display-message", "-p", ""))
 
     def _output(self, pane_id: str) -> None:
         self.on_output(pane_id)

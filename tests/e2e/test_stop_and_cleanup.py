@@ -203,7 +203,10 @@ def test_a_pane_that_was_cleaned_up_is_missed_by_no_later_conductor(fleet_world:
     fleet_world.taskmaestro("cleanup", "--force")
     before = len(fleet_world.journal())
     fleet_world.taskmaestro("up", "1")
-    wait_until(lambda: fleet_world.pane(1).get("pane_id"), DEADLINE, "the new pane")
-    kinds = [line["event"]["kind"] for line in fleet_world.journal()[before:] if line.get("event")]
-    assert "pane_removed" in kinds
-    assert not {"pane_died", "effect_failed"} & set(kinds[: kinds.index("pane_removed")])
+
+    def kinds() -> list[str]:
+        return [line["event"]["kind"] for line in fleet_world.journal()[before:] if line.get("event")]
+
+    wait_until(lambda: "pane_bound" in kinds(), DEADLINE, "the new pane")
+    assert "pane_removed" in kinds()
+    assert not {"pane_died", "effect_failed"} & set(kinds()[: kinds().index("pane_removed")])

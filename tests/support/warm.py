@@ -119,6 +119,8 @@ def _child(main: Callable[[], int], fds: Sequence[int], request: Mapping[str, ob
     os.chdir(cwd)
     sys.argv = ["taskmaestro", *argv]
     code = main()
+    # What the installed command does at its end, which a fork leaves out.
+    atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     return code
