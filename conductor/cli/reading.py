@@ -88,7 +88,8 @@ class Change:
 def changes(folder: Path) -> Iterator[Change]:
     """Changes of this folder's files while the block runs. Where watching is not possible, only time wakes."""
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
-    from watchdog.observers import Observer
+
+    from conductor.folders import observer
 
     change = Change()
 
@@ -97,15 +98,15 @@ def changes(folder: Path) -> Iterator[Change]:
             if event.event_type not in ("opened", "closed_no_write"):
                 change.happened()
 
-    observer = Observer()
+    watching = observer()
     try:
-        observer.schedule(Handler(), str(folder), recursive=False)
-        observer.start()
+        watching.schedule(Handler(), str(folder), recursive=False)
+        watching.start()
     except OSError:
         yield change  # no watch is left on this machine: the fallback wakes the reader
         return
     try:
         yield change
     finally:
-        observer.stop()
-        observer.join(timeout=5)
+        watching.stop()
+        watching.join(timeout=5)

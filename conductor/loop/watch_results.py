@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Literal
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
-from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
+from conductor.folders import observer
 from schemas.errors import Fault
 from schemas.events import ResultInvalid, ResultSeen
 from schemas.result import MAX_BYTES, Result, ResultError, ResultStatus, parse_result
@@ -106,7 +106,7 @@ class ResultWatch:
         self._on_worktrees = on_worktrees
         self._folders = dict(folders or {})
         self._on_trouble = on_trouble
-        self._observer: BaseObserver = Observer()
+        self._observer: BaseObserver = observer()
         self._watched: dict[int, tuple[ObservedWatch, int]] = {}
         self._refused: set[int] = set()
         self._due: dict[int, float] = {}

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
-from watchdog.observers import Observer
 
+from conductor.folders import observer
 from conductor.lock import OneOwner
 
 A = TypeVar("A")
@@ -52,18 +52,18 @@ class _Wakes(FileSystemEventHandler):
 def _woken(paths: Sequence[Path]) -> Iterator[threading.Event]:
     """An event that is set when something in these folders changes; without any it never is."""
     event = threading.Event()
-    observer = Observer()
+    watching = observer()
     # A system that has no watches left: then the interval alone wakes.
     with suppress(OSError):
         for path in paths:
-            observer.schedule(_Wakes(event), str(path))
-        observer.start()
+            watching.schedule(_Wakes(event), str(path))
+        watching.start()
     try:
         yield event
     finally:
-        if observer.is_alive():
-            observer.stop()
-            observer.join()
+        if watching.is_alive():
+            watching.stop()
+            watching.join()
 
 
 def wait_for(
