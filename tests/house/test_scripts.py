@@ -203,3 +203,16 @@ def test_the_exit_code_is_pytests(
 def test_ci_runs_the_test_script() -> None:
     lines = (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines()
     assert lines == ["#!/usr/bin/env bash", 'exec bash "$(dirname "$0")/../scripts/test"']
+
+
+def test_setup_fails_where_one_part_does_and_the_others_are_done(
+    checkout: Path, programs: Path, tmp_path: Path
+) -> None:
+    write_program(programs / "node", "case $1 in -p) echo 1.2.3 ;; esac")
+    write_program(programs / "npm", "echo npm is out of order >&2; exit 1")
+    done = run(checkout / "scripts/setup", "--with-agents", "--with-github", path=programs, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "packages: nothing to do" in done.stdout
+    assert "claude 1.2.3 could not be installed from npm" in done.stderr
+    assert "GitHub's API descriptions could not be fetched from npm" in done.stderr
+    assert "ready" not in done.stdout
