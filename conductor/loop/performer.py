@@ -199,7 +199,8 @@ class Performer:
             try:
                 review = self.reviewer.review(request, cancelled)
             except Cancelled:
-                return Failed("dropped while it ran: the head moved or the pane was abandoned")
+                # Where it is not wanted any more it is dropped; where only this conductor ends, the next one runs it.
+                return Retry(0.0, "it was told to stop while it ran")
             self._made[effect.review_id] = review
         head_now = self._head_of(effect.pr_number)
         del self._made[effect.review_id]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
+import pytest
 
 from conductor.forge.local.forge import LocalForge
 from conductor.lock import holder
@@ -210,3 +213,27 @@ def test_a_pane_that_was_cleaned_up_is_missed_by_no_later_conductor(fleet_world:
     wait_until(lambda: "pane_bound" in kinds(), DEADLINE, "the new pane")
     assert "pane_removed" in kinds()
     assert not {"pane_died", "effect_failed"} & set(kinds()[: kinds().index("pane_removed")])
+
+
+@pytest.mark.parametrize("end", ["stop", "hangup", "kill-server"])
+def test_a_review_that_an_end_interrupts_is_run_by_the_next_conductor(fleet_world: FleetWorld, end: str) -> None:
+    gate = fleet_world.folder / "go"
+    slow = ["sh", "-c", f"while ! test -e {gate}; do sleep 0.05; done"]
+    fleet_world.begin(good_work(1), review__verification={"quick": slow})
+    wait_until(
+        lambda: any(one["stage"] == "running" for one in fleet_world.events("review_stage")), DEADLINE, "the review"
+    )
+    pid = fleet_world.conductor()
+    if end == "stop":
+        fleet_world.taskmaestro("stop")
+    elif end == "hangup":
+        os.kill(pid, signal.SIGHUP)
+    else:
+        fleet_world.tmux("kill-server")
+    wait_until(lambda: holder(fleet_world.layout.lock) is None, DEADLINE, "the conductor's end")
+    gate.touch()
+    fleet_world.taskmaestro("up")
+    fleet_world.wait_status(1, "approved", attention=None)
+    fleet_world.wait_settled()
+    assert len(fleet_world.reviews(2)) == 1
+    assert json.loads(fleet_world.taskmaestro("replay", "--json").stdout)["differences"] == []
