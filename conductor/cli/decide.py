@@ -20,6 +20,9 @@ from schemas.errors import BadInput, NotSo, StillPending
 from schemas.events import UserDecided
 from schemas.text import clean, one_line
 
+_AT_WORK = ("working", "reviewing", "review_pending", "review_addressed")
+"""A task may be given up there although nobody asked."""
+
 
 @click.command(name="decide")
 @click.argument("pane", type=click.IntRange(min=1), metavar="N")
@@ -41,7 +44,7 @@ def command(
     approve        take the pull request although the review asked for changes (never with a critical finding)
     another-cycle  one more review, or one more return after CI failed
     retry          try again what failed
-    abandon        give the task up
+    abandon        give the task up, also one at work that nobody asked about
 
     `taskmaestro explain N` lists what the rules would take now. Without a conductor the decision waits for
     the next `taskmaestro conduct`.
@@ -57,7 +60,8 @@ def command(
     layout = Layout(context.root)
     pane_known(layout, pane)
     state = read_state(layout.pane_file(pane))
-    if not state.get("attention"):
+    given_up_at_work = verb == "abandon" and state.get("status") in _AT_WORK
+    if not state.get("attention") and not given_up_at_work:
         raise NotSo(
             f"nothing waits for a decision in pane {pane}: it is {one_line(str(state.get('status')))}, awaited:"
             f" {one_line(str(state.get('awaiting')) or 'nothing')}",

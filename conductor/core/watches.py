@@ -37,17 +37,21 @@ class PrWatch:
 
 def ci_watches(fleet: Fleet) -> tuple[CiWatch, ...]:
     """The gates of heads under review (CI may be run again meanwhile), returned ones that may turn green, and those of
-    approved heads that may turn red. Only the first have a deadline."""
+    approved heads that may turn red. Only the first have a deadline, and only where CI has not failed for good: what a
+    person has to decide then, a green run answers too.
+    """
     found = []
     for pane in fleet.panes.values():
         gate = pane.gate
-        if gate is None or pane.pr_number is None or gate.timed_out:
+        failed_for_good = pane.attention is not None and pane.attention.reason is AttentionReason.CI_FAILED_CAP
+        if gate is None or pane.pr_number is None or (gate.timed_out and not failed_for_good):
             continue
         undecided = pane.status is Status.REVIEWING
         returned = gate.returned and pane.status in (Status.WORKING, Status.REVIEW_PENDING)
         approved = pane.status is Status.APPROVED and pane.ended is None
         if undecided or returned or approved:
-            deadline = gate.opened_at + timedelta(seconds=fleet.policy.ci_budget) if undecided else None
+            limited = undecided and not gate.timed_out
+            deadline = gate.opened_at + timedelta(seconds=fleet.policy.ci_budget) if limited else None
             found.append(CiWatch(pane.index, pane.pr_number, gate.gate_id, gate.head, deadline, gate.state))
     return tuple(found)
 

@@ -126,6 +126,14 @@ def test_a_refusal_is_exit_1_with_the_reason(alive: Run, capsys: Out) -> None:
     assert alive.pane(3).attention is not None
 
 
+def test_a_task_that_is_worked_on_is_given_up_although_nobody_asked(alive: Run, capsys: Out) -> None:
+    assert alive.pane(4).attention is None
+    assert main(["decide", "4", "retry", "--why", "x"]) == 1
+    assert "nothing waits for a decision in pane 4" in capsys.readouterr().err
+    assert main(["decide", "4", "abandon", "--why", "not needed any more"]) == 0
+    assert alive.pane(4).status == "done"
+
+
 def test_without_a_conductor_the_decision_waits(run: Run, capsys: Out) -> None:
     assert main(["decide", "3", "abandon", "--why", "not needed any more"]) == 0
     assert "taken when `taskmaestro conduct` starts" in capsys.readouterr().out

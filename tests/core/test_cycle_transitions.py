@@ -8,6 +8,7 @@ import pytest
 
 from conductor.core.cycle import wanted
 from conductor.core.cycle.moves import NOTICES
+from conductor.core.watches import ci_watches
 from schemas.config import CyclePolicy
 from schemas.effects import CheckHistory, KeepBackup, PostReview, Report, RunReview, SendTask, TakeBackTask
 from schemas.events import (
@@ -1062,3 +1063,44 @@ def test_a_pane_that_was_taken_for_dead_is_well_again_once_its_agent_is_seen(sta
     assert play.reason == "pane_dead"
     play.say(AgentSeen(pane=1, at=play.now, state=state))
     assert (play.reason is None) is settled
+
+
+def test_ci_that_failed_for_good_is_watched_on_and_a_green_run_answers_it() -> None:
+    play = Play()
+    _ci_failed_cap(play)
+    assert play.reason == "ci_failed_cap"
+    (watch,) = ci_watches(play.memory.fleet)
+    assert watch.deadline is None
+    assert play.ci("pending") == []
+    assert play.reason == "ci_failed_cap"
+    assert kinds(play.ci("passed")) == ["run_review"]
+    assert play.reason is None
+
+
+def test_an_approved_head_whose_ci_failed_for_good_is_approved_again_once_it_is_green() -> None:
+    play = Play(CyclePolicy(ci_returns_cap=1)).to_review()
+    play.reviewed()
+    for state in ("failed", "failed", "passed", "failed", "failed"):
+        play.ci(state)
+    assert play.reason == "ci_failed_cap"
+    assert len(ci_watches(play.memory.fleet)) == 1
+    effects = play.ci("passed")
+    assert not {"run_review", "post_review"} & set(kinds(effects))
+    assert (play.pane.status, play.reason) == (Status.APPROVED, None)
+
+
+def test_a_spent_budget_ends_the_watch() -> None:
+    play = Play()
+    _ci_timeout(play)
+    assert ci_watches(play.memory.fleet) == ()
+
+
+def test_a_task_for_an_agent_that_ended_while_nothing_was_asked_of_it_wants_a_person() -> None:
+    play = Play().to_review()
+    play.reviewed()
+    play.say(PaneDied(pane=1, at=play.now, detail="status 0"))
+    assert (play.pane.status, play.reason) == (Status.APPROVED, None)
+    play.ci("failed")
+    task = one(play.ci("failed"), SendTask)
+    play.say(TaskQueued(pane=1, at=play.now, task_id=task.task_id, reason="the pane is not there any more"))
+    assert play.reason == "pane_dead"

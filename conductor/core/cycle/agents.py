@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from conductor.core.cycle.claims import inspect_again
 from conductor.core.cycle.moves import owes_answer, resend_task, settle, want_person
 from conductor.core.cycle.row import EVERY, LIVE, Outcome, Row
@@ -39,8 +41,10 @@ def _delivered(pane: Pane, _event: TaskDelivered, _policy: CyclePolicy) -> Outco
     return _delivery(settled, "delivered"), []
 
 
-def _queued(pane: Pane, _event: TaskQueued, _policy: CyclePolicy) -> Outcome:
-    return _delivery(pane, "queued"), []
+def _queued(pane: Pane, event: TaskQueued, _policy: CyclePolicy) -> Outcome:
+    pane = _delivery(pane, "queued")
+    # It may have ended while nothing was asked of it: nobody was told then, and it will not take the task.
+    return _dead(pane, event.reason, event.at) if pane.agent_state == "gone" else (pane, [])
 
 
 def _delivery(pane: Pane, how: str) -> Pane:
@@ -110,14 +114,16 @@ def _limit_over(pane: Pane, _event: LimitOver, _policy: CyclePolicy) -> Outcome:
 
 def _died(pane: Pane, event: PaneDied, _policy: CyclePolicy) -> Outcome:
     pane = pane.model_copy(update={"agent_state": "gone"})
-    if pane.status in (Status.APPROVED, Status.DONE):
-        return pane, []
+    return (pane, []) if pane.status in (Status.APPROVED, Status.DONE) else _dead(pane, event.detail, event.at)
+
+
+def _dead(pane: Pane, detail: str, at: datetime) -> Outcome:
     return want_person(
         pane,
         AttentionReason.PANE_DEAD,
-        f"Pane {pane.index}: the agent's program ended ({event.detail}). Its worktree and its task are kept."
+        f"Pane {pane.index}: the agent's program ended ({detail}). Its worktree and its task are kept."
         f" `taskmaestro decide {pane.index} retry --why ...` starts it again, `taskmaestro up` where tmux is gone.",
-        event.at,
+        at,
     )
 
 
@@ -201,7 +207,14 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("agent seen", EVERY, "agent_seen", None, "idle, busy or starting", _seen),
     Row("limit over", LIVE, "limit_over", None, "what it interrupted is asked for again", _limit_over),
-    Row("pane died", EVERY, "pane_died", None, "its program ended: a person is told", _died),
+    Row(
+        "pane died",
+        EVERY,
+        "pane_died",
+        None,
+        "its program ended: a person is told, where something is still asked of it",
+        _died,
+    ),
     Row("forge unreachable", LIVE, "forge_failed", None, "a person is told; it is asked again", _forge_down),
     Row("forge back", EVERY, "forge_back", None, "answers again", _forge_up),
     Row(
