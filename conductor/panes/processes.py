@@ -73,6 +73,15 @@ def _from_ps() -> dict[int, Process]:
     return found
 
 
+def is_zombie(pid: int) -> bool:
+    """Whether the process has ended and nobody has asked how; False where the system does not tell."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return text[text.rindex(")") + 2 :].startswith("Z")
+
+
 def snapshot() -> dict[int, Process]:
     """All living processes by pid."""
     return _from_proc() if (_PROC / "self" / "stat").exists() else _from_ps()

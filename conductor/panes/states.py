@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime
 
 from conductor.panes.listing import Row, row_of
+from conductor.panes.processes import is_zombie
 from conductor.panes.receipts import Receipt
 from conductor.panes.server import Tmux
 from conductor.ports import AgentKind, AgentState, AgentStateName, Screen
@@ -22,12 +23,13 @@ _BY_HOOK = "by its hook: "
 
 
 def settled(tmux: Tmux, row: Row) -> Row:
-    """The row, asked again where a dead pane has no exit status yet.
+    """The row, asked again where a dead pane has no exit status yet, or its program has ended and tmux has not seen it.
 
-    tmux 3.3a can miss a quick end until it sees another child end; an empty status is never a result.
+    tmux 3.3a can miss an end until it sees another child end; an empty status is never a result.
     """
     for _ in range(_NUDGES):
-        if not row.info.dead or row.info.exit_status is not None or row.info.pid == 0:
+        missed = is_zombie(row.info.pid) if not row.info.dead else row.info.exit_status is None
+        if not missed or row.info.pid == 0:
             break
         tmux.run("run-shell", "-b", ":")
         time.sleep(0.01)

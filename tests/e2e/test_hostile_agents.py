@@ -122,6 +122,7 @@ def test_the_pull_request_of_another_pane_is_no_success(fleet_world: FleetWorld)
     fleet_world.wait_status(1, "approved", attention=None)
     fleet_world.wait_status(2, "working", attention="invalid_result")
     assert "#3 is of branch" in told(fleet_world, 2)
+    fleet_world.wait_settled()
     assert len(fleet_world.reviews(3)) == 1
 
 
