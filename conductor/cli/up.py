@@ -11,12 +11,16 @@ import click
 from conductor.cli.context import find_context
 from conductor.cli.named import issue_named
 from conductor.cli.output import answer, note
+from conductor.cli.turns import turn
 from conductor.layout import Layout
 from schemas.errors import BadInput, NoLeave, Unavailable
 from schemas.forge import TOKEN_VARIABLES
 from schemas.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from conductor.ports import AgentKind
     from schemas.config import Config
 
 _START_WAIT = 15.0
@@ -59,22 +63,37 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
     Exit codes: 0; 2 no such issue or agent, or more issues than free panes; 3 a program, tmux or the forge is missing,
     or the conductor does not start.
     """
-    from conductor.loop.adapters import panes_of, worktrees_of
-    from conductor.loop.bring_up import bring_up, check_kind, chosen, make_plan
     from conductor.panes.agents import agent_kinds
-    from conductor.panes.programs import find_program
-    from conductor.panes.whereabouts import remember
 
     context = find_context()
     layout, config = Layout(context.root), context.config
-    from conductor.forge import open_forge
-
     kinds = agent_kinds(config)
     if agent is not None and agent not in kinds:
         raise BadInput(
             f"--agent {one_line(agent, 60)}: no such agent is known",
             f"Known: {', '.join(sorted(kinds))}; [agents] in config.toml adds more.",
         )
+    with turn(layout, "up"):
+        value, workers = _brought_up(layout, config, kinds, count, issues, agent, review_pane)
+    answer(value, as_json=as_json, text=lambda: _text(value, workers))
+
+
+def _brought_up(
+    layout: Layout,
+    config: Config,
+    kinds: Mapping[str, AgentKind],
+    count: int | None,
+    issues: list[int],
+    agent: str | None,
+    review_pane: bool,
+) -> tuple[dict[str, object], int]:
+    """All of it; the answer, and how many worker panes there are."""
+    from conductor.forge import open_forge
+    from conductor.loop.adapters import panes_of, worktrees_of
+    from conductor.loop.bring_up import bring_up, check_kind, chosen, make_plan
+    from conductor.panes.programs import find_program
+    from conductor.panes.whereabouts import remember
+
     forge = open_forge(config, layout.root)
     listed = [issue_named(forge, number, "--issues") for number in issues]
     plan = make_plan(layout, config, count=count, issues=listed, agent=agent, review_pane=review_pane)
@@ -108,7 +127,7 @@ def command(count: int | None, issues: list[int], agent: str | None, review_pane
         "new": list(done.fresh),
         "conductor": held,
     }
-    answer(value, as_json=as_json, text=lambda: _text(value, plan.count))
+    return value, plan.count
 
 
 def _look_at_token(config: Config, layout: Layout) -> None:
