@@ -61,15 +61,25 @@ class OneOwner:
         self._facts = {**whose, **self._more}
         self._write()
 
+    def tell_begun(self) -> None:
+        """Readers see from now on that this owner is at its work (``begun``)."""
+        self._tell("begun")
+
     def tell_ending(self) -> None:
         """Readers see from now on that this owner is about to let go (``ending``)."""
+        self._tell("ending")
+
+    def _tell(self, what: str) -> None:
         if self._fd >= 0:
-            self._facts = {**self._facts, "ending": True}
+            self._facts[what] = True
             self._write()
 
     def _write(self) -> None:
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, json.dumps(self._facts).encode(), 0)
+        written = b""
+        while (now := json.dumps(self._facts).encode()) != written:  # a signal's handler may tell more meanwhile
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, now, 0)
+            written = now
         os.fsync(self._fd)
 
     def release(self) -> None:
@@ -128,8 +138,8 @@ def _flock(fd: int, how: int) -> bool:
 
 
 def holder(path: Path) -> dict[str, Any] | None:
-    """Who holds the lock now: ``pid``, ``host``, ``since``, and ``ending`` where it lets go; None where nobody does.
-    Needs to read the file only.
+    """Who holds the lock now: ``pid``, ``host``, ``since``, ``begun`` once it is at work, ``ending`` where it lets
+    go; None where nobody does. Needs to read the file only.
     """
     try:
         fd = _open(path, os.O_RDONLY)
