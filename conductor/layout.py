@@ -33,6 +33,11 @@ class Layout:
         return self.state / "conductor.lock"
 
     @property
+    def turn(self) -> Path:
+        """Held by the verb that is making or taking away panes."""
+        return self.state / "turn.lock"
+
+    @property
     def panes(self) -> Path:
         return self.state / "panes"
 

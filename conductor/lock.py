@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,14 @@ READERS_GO = 5.0
 """Seconds for which taking the lock is tried while only readers have it, who ask who holds it."""
 
 
+class HeldError(Unavailable):
+    """Another one has the lock; ``facts`` are what its file says, empty where it says nothing yet."""
+
+    def __init__(self, what: str, hint: str, facts: Mapping[str, Any]) -> None:
+        super().__init__(what, hint)
+        self.facts = facts
+
+
 class OneOwner:
     """A lock file with one live owner; the kernel lets go of it when that one dies, so a dead owner keeps nothing.
 
@@ -30,34 +39,47 @@ class OneOwner:
     refusal = "another process holds it"
     hint = "Wait for it, or end it."
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **more: object) -> None:
+        """``more``: what the file is to say besides."""
         self.path = path
+        self._more = more
         self._fd = -1
         self._facts: dict[str, object] = {}
 
     def acquire(self) -> None:
-        """Take the lock or raise ``Unavailable`` that names the holder."""
+        """Take the lock or raise ``HeldError`` that names the holder."""
         make_folder(self.path.parent)
         fd = _open(self.path, os.O_RDWR | os.O_CREAT)
         if not _taken(fd):
             os.close(fd)
             held = holder(self.path) or {}
-            raise Unavailable(
-                f"{self.refusal}: pid {held.get('pid', '?')} on {held.get('host', '?')}", self.hint
+            raise HeldError(
+                f"{self.refusal}: pid {held.get('pid', '?')} on {held.get('host', '?')}", self.hint, held
             ) from None
         self._fd = fd
-        self._facts = {"pid": os.getpid(), "host": os.uname().nodename, "since": datetime.now(UTC).isoformat()}
+        whose = {"pid": os.getpid(), "host": os.uname().nodename, "since": datetime.now(UTC).isoformat()}
+        self._facts = {**whose, **self._more}
         self._write()
+
+    def tell_begun(self) -> None:
+        """Readers see from now on that this owner is at its work (``begun``)."""
+        self._tell("begun")
 
     def tell_ending(self) -> None:
         """Readers see from now on that this owner is about to let go (``ending``)."""
+        self._tell("ending")
+
+    def _tell(self, what: str) -> None:
         if self._fd >= 0:
-            self._facts = {**self._facts, "ending": True}
+            self._facts[what] = True
             self._write()
 
     def _write(self) -> None:
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, json.dumps(self._facts).encode(), 0)
+        written = b""
+        while (now := json.dumps(self._facts).encode()) != written:  # a signal's handler may tell more meanwhile
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, now, 0)
+            written = now
         os.fsync(self._fd)
 
     def release(self) -> None:
@@ -116,8 +138,8 @@ def _flock(fd: int, how: int) -> bool:
 
 
 def holder(path: Path) -> dict[str, Any] | None:
-    """Who holds the lock now: ``pid``, ``host``, ``since``, and ``ending`` where it lets go; None where nobody does.
-    Needs to read the file only.
+    """Who holds the lock now: ``pid``, ``host``, ``since``, ``begun`` once it is at work, ``ending`` where it lets
+    go; None where nobody does. Needs to read the file only.
     """
     try:
         fd = _open(path, os.O_RDONLY)

@@ -51,6 +51,38 @@ def test_a_lock_goes_with_its_process_however_that_ends(path: Path) -> None:
     assert holder(path) is None
 
 
+def test_what_the_owner_tells_of_itself_is_read_beside_who_it_is(path: Path) -> None:
+    lock = ConductorLock(path)
+    lock.acquire()
+    told = [holder(path) or {}]
+    for tell in (lock.tell_begun, lock.tell_ending):
+        tell()
+        told.append(holder(path) or {})
+    lock.release()
+    assert [(facts.get("begun"), facts.get("ending")) for facts in told] == [(None, None), (True, None), (True, True)]
+    assert {facts["pid"] for facts in told} == {os.getpid()}
+
+
+def test_what_a_signal_s_handler_tells_while_more_is_written_is_not_lost(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = ConductorLock(path)
+    lock.acquire()
+    cut = os.ftruncate
+
+    def interrupted(fd: int, length: int) -> None:
+        cut(fd, length)
+        monkeypatch.setattr(os, "ftruncate", cut)
+        lock.tell_ending()
+
+    monkeypatch.setattr(os, "ftruncate", interrupted)
+    lock.tell_begun()
+    facts = holder(path) or {}
+    lock.release()
+    assert facts.get("begun")
+    assert facts.get("ending")
+
+
 def test_a_reader_is_waited_for(path: Path) -> None:
     path.parent.mkdir()
     path.touch()

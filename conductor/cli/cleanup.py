@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,11 +13,12 @@ from conductor import inbox
 from conductor.cli.context import find_context
 from conductor.cli.output import answer, note
 from conductor.cli.stop import stop_conductor
+from conductor.cli.turns import turn
 from conductor.journal import holder
 from conductor.layout import Layout
 from conductor.ports import AgentKind, Panes
 from schemas.config import Config
-from schemas.errors import BadInput, NotSo, StillPending
+from schemas.errors import BadInput, NotSo
 from schemas.events import PaneRemoved
 from schemas.text import clean
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from conductor.git.worktrees import GitWorktrees
 
 _TAKEN_WAIT = 10.0
-_LOCK_WAIT = 120.0
-"""Seconds for another clean-up to end."""
 _TOLD = 20
 """At most so many refs of dropped commits are named one by one."""
 
@@ -52,11 +50,11 @@ def command(only: tuple[int, ...], force: bool, as_json: bool) -> None:
     layout, config = Layout(context.root), context.config
     worktrees = GitWorktrees(layout.root, config)
     asked = _existing(layout, worktrees)
-    unknown = sorted(set(only) - set(asked))
-    if unknown:
-        raise BadInput(f"pane {unknown[0]} has no worktree", f"There are: {', '.join(map(str, asked)) or 'none'}.")
-    with _alone(layout):
-        there = _existing(layout, worktrees)  # another clean-up may have come first
+    with turn(layout, "cleanup"):
+        there = _existing(layout, worktrees)  # another clean-up may have come first, or a start
+        unknown = sorted(set(only) - {*asked, *there})
+        if unknown:
+            raise BadInput(f"pane {unknown[0]} has no worktree", f"There are: {', '.join(map(str, there)) or 'none'}.")
         chosen = [index for index in there if not only or index in only]
         # Without --pane the session and the conductor go too, also where no worktree is left.
         removed, kept = _remove(layout, config, worktrees, chosen, force, chosen == there and not (only and not chosen))
@@ -77,25 +75,6 @@ def _existing(layout: Layout, worktrees: GitWorktrees) -> list[int]:
     from conductor.loop.bring_up import known_panes, worktree_indexes
 
     return sorted({*worktree_indexes(layout.home), *worktrees.recorded(), *known_panes(layout)})
-
-
-@contextmanager
-def _alone(layout: Layout) -> Iterator[None]:
-    """One clean-up at a time."""
-    import filelock
-
-    layout.state.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(layout.state / "cleanup.lock", timeout=_LOCK_WAIT)
-    try:
-        lock.acquire()
-    except filelock.Timeout as error:
-        raise StillPending(
-            "another clean-up of this repository is running", "Wait for it to end; nothing was changed."
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _remove(

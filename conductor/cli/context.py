@@ -53,6 +53,7 @@ def find_context(cwd: Path | None = None, environment: Mapping[str, str] | None 
     if named:
         root = Path(named).expanduser().resolve()
         if not (root / ".git").exists():
+            _refuse_bare(root)
             raise BadInput(
                 f"{ROOT_VARIABLE} names {root}, which is not a git repository",
                 f"Unset {ROOT_VARIABLE}, or set it to the main folder of the managed repository.",
@@ -60,11 +61,19 @@ def find_context(cwd: Path | None = None, environment: Mapping[str, str] | None 
         belongs = worktree is not None and _main_of(worktree) == root
         return Context(root, worktree if worktree is not None and belongs else root)
     if worktree is None:
+        for folder in (here, *here.parents):
+            _refuse_bare(folder)
         raise BadInput(
             f"{here} is not in a git repository",
             "Change to the managed repository, or run `git init` there first.",
         )
     return Context(_main_of(worktree), worktree)
+
+
+def _refuse_bare(folder: Path) -> None:
+    """Raises ``BadInput`` where the folder is a repository by itself (git's own test of one), without a work tree."""
+    if (folder / "HEAD").is_file() and all((folder / name).is_dir() for name in ("objects", "refs")):
+        raise BadInput(f"{folder} is a bare repository", "Workers need a working tree: clone it, and start there.")
 
 
 def _main_of(worktree: Path) -> Path:

@@ -106,6 +106,15 @@ class LazyGroup(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(name, verb.help) for name, verb in verbs.items()])
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except BrokenPipeError:  # of the group's own help; click would end with 1
+            let_go_of_stdout()
+            raise click.exceptions.Exit(PIPE_CLOSED) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)

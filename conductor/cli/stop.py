@@ -6,11 +6,13 @@ import os
 import signal
 import socket
 import time
+from contextlib import nullcontext
 
 import click
 
 from conductor.cli.context import find_context
 from conductor.cli.output import answer
+from conductor.cli.turns import turn
 from conductor.journal import holder
 from conductor.layout import Layout
 from schemas.errors import Unavailable
@@ -52,10 +54,10 @@ def command(and_panes: bool, as_json: bool) -> None:
     """End the conductor in good order. The agents go on unless ``--panes`` is given; `taskmaestro up` starts again."""
     context = find_context()
     layout = Layout(context.root)
-    pid = stop_conductor(layout)
-    ended: list[str] = []
-    if and_panes:
-        ended = _end_panes(layout)
+    # Where nothing was ever begun, nothing is written either.
+    with turn(layout, "stop") if layout.state.is_dir() else nullcontext():
+        pid = stop_conductor(layout)
+        ended = _end_panes(layout) if and_panes else []
     value = {"conductor": pid, "panes": ended}
     said = f"The conductor (pid {pid}) ended." if pid is not None else "No conductor ran."
     answer(value, as_json=as_json, text=said + (f" {len(ended)} pane(s) ended." if and_panes else ""))

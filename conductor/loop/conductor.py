@@ -181,6 +181,7 @@ class Conductor:
             self._bind_living()
             self.watch.start()
             self.poller.start()
+            self._lock.tell_begun()
             try:
                 self.engine.run()
             finally:

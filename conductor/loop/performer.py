@@ -199,8 +199,8 @@ class Performer:
             try:
                 review = self.reviewer.review(request, cancelled)
             except Cancelled:
-                # Where it is not wanted any more it is dropped; where only this conductor ends, the next one runs it.
-                return Retry(0.0, "it was told to stop while it ran")
+                # Not wanted any more: the engine drops it. Or the conductor ends: the next one has it made.
+                return Retry(0.0, "cancelled while it ran")
             self._made[effect.review_id] = review
         head_now = self._head_of(effect.pr_number)
         del self._made[effect.review_id]

@@ -57,7 +57,7 @@ def read_result(pane: int, path: Path) -> ResultSeen | ResultInvalid | None:
     at = datetime.now(UTC)
     stamp = ""
     try:
-        raw = read_regular(path, MAX_BYTES + 1)
+        raw = read_regular(path, MAX_BYTES)
         stamp = stamp_of(path, raw)
         result = parse_result(raw)
     except (FileNotFoundError, MissingFile):

@@ -201,6 +201,15 @@ def test_a_reader_that_stops_reading_ends_it_quietly(run: Run) -> None:
     assert process.returncode == 141
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["up", "--help"], ["pr", "--help"]])
+def test_help_that_nobody_reads_any_more_ends_quietly(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command(*arguments), env=environment(), stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 @pytest.mark.parametrize("arguments", [["status"], ["status", "--json"], ["journal"], ["--help"], ["explain", "3"]])
 @pytest.mark.parametrize(
     ("redirection", "code", "said"),
@@ -230,6 +239,18 @@ def test_outside_of_a_repository_it_says_where_to_go(tmp_path: Path, taskmaestro
     assert done.returncode == 2
     assert "is not in a git repository" in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("verb", ["status", "up"])
+@pytest.mark.parametrize("folder", ["", "objects"])
+def test_in_a_bare_repository_it_says_that_a_work_tree_is_needed(
+    tmp_path: Path, taskmaestro: Taskmaestro, verb: str, folder: str
+) -> None:
+    subprocess.run(["git", "init", "-q", "--bare", str(tmp_path)], check=True)
+    done = taskmaestro(verb, cwd=tmp_path / folder)
+    assert done.returncode == 2
+    assert f"{tmp_path.resolve()} is a bare repository" in done.stderr
+    assert "clone it" in done.stderr
 
 
 def test_following_the_journal_ends_quietly_at_an_interrupt(run: Run) -> None:

@@ -187,6 +187,64 @@ def test_the_second_of_two_cleanups_says_that_there_is_nothing_to_remove(fleet_w
     assert "Nothing to remove." in said[0] or "pane 1 has no worktree" in said[0]
 
 
+def stands_or_is_gone(world: FleetWorld, *, stands: bool | None = None) -> None:
+    """Either two panes in order with a living conductor, or nothing at all; never some of both."""
+    there = holder(world.layout.lock) is not None
+    assert stands in (None, there)
+    assert {path.name for path in world.layout.home.glob("wt-*")} == ({"wt-1", "wt-2"} if there else set())
+    assert (session_name(world.root) in sessions(world)) == there
+    if there:
+        for index in (1, 2):
+            world.wait_status(index, attention=None)
+        world.wait_settled()
+    assert set(world.status()) == ({1, 2} if there else set())
+    assert "states and files agree" in world.taskmaestro("replay").stdout
+    assert not {"pane_died", "effect_failed"} & {event["kind"] for event in world.events()}
+
+
+@pytest.mark.parametrize("when", ["it has its turn", "a worktree is gone", "the session is gone", "at once"])
+def test_an_up_that_comes_into_a_cleanup_waits_and_then_brings_everything_back(
+    fleet_world: FleetWorld, when: str
+) -> None:
+    two_idle(fleet_world)
+    fleet_world.taskmaestro("stop")
+    with ThreadPoolExecutor() as both:
+        cleanup = both.submit(fleet_world.taskmaestro, "cleanup", "--force")
+        reached = {
+            "it has its turn": lambda: holder(fleet_world.layout.turn) is not None,
+            "a worktree is gone": lambda: not fleet_world.worktree(1).exists(),
+            "the session is gone": lambda: session_name(fleet_world.root) not in sessions(fleet_world),
+            "at once": lambda: True,
+        }[when]
+        wait_until(lambda: reached() or cleanup.done(), DEADLINE, when)
+        up = both.submit(fleet_world.taskmaestro, "up", "2")
+        assert "Removed 2 worktree(s)." in cleanup.result().stdout
+        up.result()
+    stands_or_is_gone(fleet_world, stands=None if when == "at once" else True)
+
+
+@pytest.mark.parametrize("when", ["it has its turn", "a worktree is there", "a conductor lives"])
+@pytest.mark.parametrize("verb", ["stop", "cleanup"])
+def test_what_ends_a_fleet_waits_for_the_up_that_is_at_work(fleet_world: FleetWorld, verb: str, when: str) -> None:
+    fleet_world.configure()
+    with ThreadPoolExecutor() as both:
+        up = both.submit(fleet_world.taskmaestro, "up", "2")
+        reached = {
+            "it has its turn": lambda: holder(fleet_world.layout.turn) is not None,
+            "a worktree is there": lambda: fleet_world.worktree(1).exists(),
+            "a conductor lives": lambda: holder(fleet_world.layout.lock) is not None,
+        }[when]
+        wait_until(lambda: reached() or up.done(), DEADLINE, when)
+        after = both.submit(fleet_world.taskmaestro, verb)
+        assert "the conductor runs (pid" in up.result().stdout
+        said = after.result().stdout
+    assert said.startswith("Removed 2" if verb == "cleanup" else "The conductor (pid")
+    assert holder(fleet_world.layout.lock) is None
+    if verb == "stop":
+        fleet_world.taskmaestro("up")
+    stands_or_is_gone(fleet_world, stands=verb == "stop")
+
+
 def test_when_stop_says_that_it_ended_its_process_has_and_up_starts_the_next_one(fleet_world: FleetWorld) -> None:
     """The conductor's pane is free then: a process that only lets go of its lock would be taken for the next one."""
     fleet_world.begin(good_work(1))

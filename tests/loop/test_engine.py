@@ -283,10 +283,12 @@ def test_what_is_not_wanted_is_dropped_on_the_record_and_never_begun(
     assert stage.kinds()[3:] == ["post_review", "report"]
 
 
-def test_a_running_review_that_is_not_wanted_is_told_so(running: Running, stage: Stage, path: Path) -> None:
+def test_a_running_review_that_is_not_wanted_is_told_so_and_dropped_on_the_record(
+    running: Running, stage: Stage, path: Path
+) -> None:
     def until_cancelled(_effect: Effect, cancelled: Callable[[], bool]) -> Outcome:
         wait_until(cancelled, what="the cancellation")
-        return Failed("dropped while it ran")
+        return Retry(0.0, "cancelled while it ran")
 
     stage.plan["run_review"] = [until_cancelled]
     running.to_review()
@@ -294,7 +296,7 @@ def test_a_running_review_that_is_not_wanted_is_told_so(running: Running, stage:
     running.engine.observe(HeadMoved(pane=1, at=now(), head=B))
     running.idle()
     reviews = [line for line in _results(path) if line.effect == "run_review"]
-    assert [(line.outcome, line.detail) for line in reviews] == [("failed", "dropped while it ran")]
+    assert [(line.outcome, line.detail) for line in reviews] == [("dropped", "not wanted any more")]
     assert running.pane().status is Status.REVIEWING
 
 

@@ -10,7 +10,7 @@ import pytest
 from conductor.layout import Layout
 from conductor.loop.engine import Done, Retry
 from conductor.loop.performer import Performer
-from conductor.ports import ReviewRequest
+from conductor.ports import Cancelled, ReviewRequest
 from schemas.effects import PostReview, RunReview
 from schemas.errors import Fault, NeedsPerson, NoLeave, Unavailable
 from schemas.events import CiLost, ForgeFailed, ReviewFailed, ReviewFinished, ReviewPosted
@@ -24,7 +24,7 @@ EFFECT = RunReview(pane=1, review_id="r-1", cycle=1, pr_number=PR, head=A, base=
 class Reviewer:
     """Raises this fault so many times, then approves."""
 
-    def __init__(self, fault: Fault, times: int) -> None:
+    def __init__(self, fault: Exception, times: int) -> None:
         self.fault, self.left = fault, times
 
     def review(self, request: ReviewRequest, _cancelled: Callable[[], bool]) -> Review:
@@ -88,6 +88,14 @@ def test_a_review_whose_steps_could_not_run_is_a_persons_at_once(tmp_path: Any) 
     done = made.perform(EFFECT, again=False, cancelled=lambda: False)
     assert isinstance(done, Done)
     assert isinstance(done.event, ReviewFailed)
+
+
+def test_a_review_that_was_cancelled_is_left_to_be_made_by_the_next_conductor(tmp_path: Any) -> None:
+    made = performer(Reviewer(Cancelled(), 1), tmp_path)
+    assert isinstance(made.perform(EFFECT, again=False, cancelled=lambda: True), Retry)
+    done = made.perform(EFFECT, again=True, cancelled=lambda: False)
+    assert isinstance(done, Done)
+    assert isinstance(done.event, ReviewFinished)
 
 
 # --- an approval whose CI failed meanwhile ---

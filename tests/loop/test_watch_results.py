@@ -220,6 +220,7 @@ def test_bad_input_is_reported_with_path_and_place_and_stays_where_it_is(
     found = watched.wait_for(1, ResultInvalid)
     assert str(watched.result(1)) in found.problem
     assert says in found.problem
+    assert str(MAX_BYTES + 1) not in found.problem  # one limit, one number
     assert os.path.lexists(watched.result(1))
     assert watched.of(1) == []
     assert watched.trouble == []
