@@ -173,7 +173,7 @@ def test_the_stages_run_in_order_and_pytest_gets_the_arguments(stages: Path, pro
         "ruff format",
         "mypy ",
         "lint-imports ",
-        "-m pytest -n 2 --dist load --maxschedchunk 2 tests/core -k a b",
+        "-m pytest -n 2 --dist worksteal tests/core -k a b",
     ]
     assert "-- mypy: passed in 0 s" in done.stdout
 
