@@ -302,7 +302,8 @@ def conductor_spec(layout: Layout) -> PaneSpec:
         role="conductor",
         title="conductor",
         cwd=layout.root,
-        argv=(sys.executable, "-m", "conductor", "conduct"),
+        # -P: folders of the managed repository must not stand in for our packages.
+        argv=(sys.executable, "-P", "-m", "conductor", "conduct"),
         env={"PATH": worker_environment(layout, 0)["PATH"], **NO_TOKENS},
     )
 

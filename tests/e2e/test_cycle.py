@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.fleet import AMEND, RED, FleetWorld, add, good_work, mending, ship, turn, write, wrong_work
+from tests.support.repos import commit_file
 
 
 def test_one_pane_is_approved_and_one_is_sent_back_once(fleet_world: FleetWorld) -> None:
@@ -22,3 +23,10 @@ def test_an_amended_commit_after_red_ci_is_the_workers_own(fleet_world: FleetWor
     fleet_world.wait_status(1, "approved", attention=None, cycle=0)
     assert fleet_world.git("for-each-ref", "refs/taskmaestro/backup/pr-*") == ""
     assert all(not event["lost"] for event in fleet_world.events("history_checked"))
+
+
+def test_a_repository_with_packages_of_our_names_is_conducted_by_ours(fleet_world: FleetWorld) -> None:
+    for name in ("conductor", "schemas", "worker"):
+        commit_file(fleet_world.root, f"{name}/__init__.py", "raise SystemExit('not ours')\n")
+    fleet_world.begin(good_work(1))
+    fleet_world.wait_status(1, "approved", attention=None)

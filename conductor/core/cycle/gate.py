@@ -194,17 +194,24 @@ def _moved(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> bool:
     return event.head != pane.head
 
 
+def _open_and_tell(pane: Pane, event: HeadMoved | CiRead | CiLost, base: str, message: str) -> Outcome:
+    """An approval is taken back: the gate opens for the event's head, and people hear why."""
+    pane = open_gate(pane, event.head, base, event.at)
+    return pane, [Report(pane=pane.index, level="info", message=f"Pane {pane.index}: {message}")]
+
+
 def _reopen(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
     pane = settle(pane, AttentionReason.REVIEW_FAILED, AttentionReason.CI_TIMEOUT, AttentionReason.CI_FAILED_CAP)
-    withdrawn = pane.status is Status.APPROVED
-    pane = open_gate(pane, event.head, event.base or pane.base or event.head, event.at)
-    if not withdrawn:
-        return pane, []
-    message = (
-        f"Pane {pane.index}: the approval of #{pane.pr_number} is withdrawn, its head is {event.head[:12]} now;"
-        " that one is checked and reviewed anew."
+    base = event.base or pane.base or event.head
+    if pane.status is not Status.APPROVED:
+        return open_gate(pane, event.head, base, event.at), []
+    return _open_and_tell(
+        pane,
+        event,
+        base,
+        f"the approval of #{pane.pr_number} is withdrawn, its head is {event.head[:12]} now;"
+        " that one is checked and reviewed anew.",
     )
-    return pane, [Report(pane=pane.index, level="info", message=message)]
 
 
 def _see_head(pane: Pane, event: HeadMoved, _policy: CyclePolicy) -> Outcome:
@@ -247,12 +254,13 @@ def _red_after_approval(pane: Pane, event: CiRead, policy: CyclePolicy) -> bool:
 
 
 def _withdraw(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
-    pane = open_gate(pane, event.head, pane.base or event.head, event.at)
-    message = (
-        f"Pane {pane.index}: the approval of #{pane.pr_number} is withdrawn: CI of {event.head[:12]} turned red"
-        f" ({_failing(event.checks)})."
+    return _open_and_tell(
+        pane,
+        event,
+        pane.base or event.head,
+        f"the approval of #{pane.pr_number} is withdrawn: CI of {event.head[:12]} turned red"
+        f" ({_failing(event.checks)}).",
     )
-    return pane, [Report(pane=pane.index, level="info", message=message)]
 
 
 def _note_state(pane: Pane, event: CiRead, _policy: CyclePolicy) -> Outcome:
@@ -297,12 +305,13 @@ def _forget_grant(pane: Pane, _event: CiLost, _policy: CyclePolicy) -> Outcome:
 
 def _withhold(pane: Pane, event: CiLost, policy: CyclePolicy) -> Outcome:
     pane, _ = _forget_grant(pane, event, policy)
-    pane = open_gate(pane, event.head, pane.base or event.head, event.at)
-    message = (
-        f"Pane {pane.index}: #{pane.pr_number} is not approved: CI of {event.head[:12]} is not green any more"
-        f" ({event.state}); the gate is open again."
+    return _open_and_tell(
+        pane,
+        event,
+        pane.base or event.head,
+        f"#{pane.pr_number} is not approved: CI of {event.head[:12]} is not green any more ({event.state});"
+        " the gate is open again.",
     )
-    return pane, [Report(pane=pane.index, level="info", message=message)]
 
 
 def _merged(pane: Pane, _event: PrMerged, _policy: CyclePolicy) -> Outcome:
