@@ -1065,6 +1065,18 @@ def test_a_pane_that_was_taken_for_dead_is_well_again_once_its_agent_is_seen(sta
     assert (play.reason is None) is settled
 
 
+def test_a_task_that_did_not_arrive_stays_a_persons_matter_when_a_pane_taken_for_dead_is_well_again() -> None:
+    play = Play()
+    task = one(play.task(), SendTask)
+    play.say(TaskStranded(pane=1, at=play.now, task_id=task.task_id, reason="a dialog", screen=""))
+    play.say(PaneDied(pane=1, at=play.now, detail="how is not known"))
+    assert play.reason == "pane_dead"
+    report = one(play.say(AgentSeen(pane=1, at=play.now, state="idle")), Report)
+    assert play.reason == "unresponsive"
+    assert task.task_id in report.message
+    assert kinds(play.decides("retry")) == ["send_task"]
+
+
 def test_ci_that_failed_for_good_is_watched_on_and_a_green_run_answers_it() -> None:
     play = Play()
     _ci_failed_cap(play)

@@ -103,7 +103,20 @@ def _seen(pane: Pane, event: AgentSeen, _policy: CyclePolicy) -> Outcome:
         pane = settle(pane, AttentionReason.UNRESPONSIVE)
     if was_gone and event.state in ("idle", "busy"):
         pane = settle(pane, AttentionReason.PANE_DEAD)
+        if pane.attention is None and owes_answer(pane) and _has_stranded_task(pane):
+            return _still_stranded(pane, event)
     return pane, []
+
+
+def _still_stranded(pane: Pane, event: AgentSeen) -> Outcome:
+    assert pane.task is not None
+    return want_person(
+        pane,
+        AttentionReason.UNRESPONSIVE,
+        f"Pane {pane.index}: the agent is there again, and the task {pane.task.task_id} did not reach it.\n"
+        f"`taskmaestro decide {pane.index} retry --why ...` sends it again.",
+        event.at,
+    )
 
 
 def _limit_over(pane: Pane, _event: LimitOver, _policy: CyclePolicy) -> Outcome:
