@@ -26,6 +26,8 @@ from schemas.text import clean, one_line
 
 DIALOGS = frozenset({"permission", "trust"})
 _REREAD = 0.25
+_REDRAWN = 0.5
+"""Seconds for an agent that draws its screen anew: a reading in the middle of it shows no input line."""
 _RECEIPT_POLL = 0.02
 _HISTORY = 300
 _IMAGE_ROWS = 8
@@ -91,7 +93,8 @@ class Reading:
 
 
 def _is_clear(reading: Reading) -> bool:
-    return not reading.composer and not reading.placeholder
+    # While it draws anew no input line is there at all: that is not an empty one.
+    return reading.composer == "" and not reading.placeholder
 
 
 class Courier:
@@ -187,8 +190,7 @@ class _Attempt:
             self._paste(leave_mode=reading.row.info.in_mode)
         except TmuxRefused as refused:
             return Delivery("queued", f"nothing was typed: {refused.what}")
-        shown = self._look_until(lambda now: self._shown(now) or now.state.name in DIALOGS, self._patience)
-        blocked = self._blocked(shown)
+        blocked = self._blocked(self._look_for_text(self._patience))
         return blocked or self._submit(time.monotonic())
 
     def _ready(self, known_idle: bool) -> tuple[Reading | None, Delivery | None]:
@@ -229,10 +231,10 @@ class _Attempt:
         keys = self._agent.clear_keys()
         for _ in range(2 if keys else 0):
             self._keys(*keys)
-            now = self._look_until(_is_clear, self._desk.timings.clear)
+            now = self._look_until(lambda seen: _is_clear(seen) or seen.state.name in DIALOGS, self._desk.timings.clear)
             if now is None or now.ended or not now.ready:
                 return self._queued(now)
-            if now.composer == "" and not now.placeholder:
+            if _is_clear(now):
                 self._note = f"; a draft was cleared{self._note}"
                 return None
         return Delivery(
@@ -252,6 +254,10 @@ class _Attempt:
 
     def _shown(self, reading: Reading) -> bool:
         return reading.holds(self._end_mark) or reading.placeholder
+
+    def _look_for_text(self, seconds: float) -> Reading | None:
+        """A reading with the text in the input line, or with a dialog; else the last one within so many seconds."""
+        return self._look_until(lambda now: self._shown(now) or now.state.name in DIALOGS, seconds)
 
     def _blocked(self, reading: Reading | None) -> Delivery | None:
         """Why Enter must not be pressed on what is seen now."""
@@ -283,14 +289,14 @@ class _Attempt:
             left = shown_at + self._desk.timings.digest - time.monotonic()
             if left > 0:
                 time.sleep(left)
-            blocked = self._blocked(self._read())
+            blocked = self._blocked(self._look_for_text(_REDRAWN))
             if blocked is not None:
                 return self._confirmed(0.0) or blocked
             self._keys("Enter")
             done = self._confirmed(self._patience)
             if done is not None:
                 return done
-            last = self._read()
+            last = self._look_for_text(_REDRAWN)
             if last is None or last.ended or not self._shown(last):
                 break
             if attempt == 1:
@@ -390,8 +396,7 @@ class _Attempt:
             return False
         with suppress(TmuxRefused):  # the pane went away: then there is nothing to be said to
             self._paste(leave_mode=reading.row.info.in_mode)
-            shown = self._look_until(lambda now: self._shown(now) or now.state.name in DIALOGS, self._patience)
-            if self._blocked(shown) is None:
+            if self._blocked(self._look_for_text(self._patience)) is None:
                 time.sleep(self._desk.timings.digest)
                 self._keys("Enter")
                 return True

@@ -31,7 +31,7 @@ class StandIn:
         "drop_enter", "draft", "keeps_draft", "trust", "ask_after_paste", "silent", "die_at",
         "placeholder", "busy",
         "receipts", "ignores_hangup", "child", "work", "error", "limit", "swallow", "title", "late",
-        "leaves_after",
+        "leaves_after", "torn", "redraws",
     })  # fmt: skip
 
     def __init__(self) -> None:
@@ -61,8 +61,12 @@ class StandIn:
 
     def draw(self) -> None:
         title = {"idle": "idle", "busy": "busy", "permission": "asks", "trust": "asks"}[self.state]
-        out = [
-            "\x1b[H\x1b[2J",
+        out = ["\x1b[H\x1b[2J"]
+        if self.ways.get("torn"):
+            sys.stdout.write(out.pop())
+            sys.stdout.flush()
+            time.sleep(self.ways["torn"])
+        out += [
             f"\x1b]2;{self.ways.get('title', 'scripted: ')}{title}\x07",
             *(f"{s}\r\n" for s in self.said),
         ]
@@ -124,6 +128,8 @@ class StandIn:
             return
         self.text += text
         self.folded = bool(self.ways.get("placeholder"))
+        if self.ways.get("redraws"):
+            self.later(self.ways["redraws"], "redraw")
         if self.ways.get("ask_after_paste"):
             self.later(0.05, "ask")
 

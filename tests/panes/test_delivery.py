@@ -88,6 +88,21 @@ def test_a_draft_is_cleared_first_and_quoted(bench: Bench) -> None:
     assert submitted(bench) == [PROMPT.line]
 
 
+def test_a_screen_that_is_being_drawn_anew_is_no_cleared_input_line(bench: Bench) -> None:
+    pane_id = bench.agent_up(draft="half a thought", torn=0.15)
+    done = deliver(bench, pane_id)
+    assert done.outcome == "delivered", done
+    assert "half a thought" in done.evidence
+    assert submitted(bench) == [PROMPT.line]
+
+
+def test_a_screen_that_is_drawn_anew_before_enter_is_waited_for(bench: Bench) -> None:
+    pane_id = bench.agent_up(torn=0.2, redraws=0.3)
+    done = deliver(bench, pane_id)
+    assert done.outcome == "delivered", done
+    assert submitted(bench) == [PROMPT.line]
+
+
 def test_a_draft_that_cannot_be_cleared_is_told_and_nothing_is_pasted(bench: Bench) -> None:
     pane_id = bench.agent_up(draft="half a thought", keeps_draft=True)
     done = deliver(bench, pane_id)

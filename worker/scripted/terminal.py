@@ -112,22 +112,29 @@ class Terminal:
 
     def print(self, text: str) -> None:
         """One line, or several, above the composer."""
+        lines = clean(text).replace("\t", "    ").split("\n")
+        self.lines.extend(lines)
         shown = self.composer
-        self.show(None)
-        for line in clean(text).replace("\t", "    ").split("\n"):
-            self.lines.append(line)
-            self._write(f"{line}\r\n")
-        if shown is not None:
-            self.show(shown)
+        self._write(self._erased() + "".join(f"{line}\r\n" for line in lines) + self._drawn(shown))
 
     def show(self, text: str | None) -> None:
         """Draw the composer with this text between two rules, the cursor after it; None takes it away."""
-        if self.composer is not None:
-            up = f"\x1b[{self._above}A" if self._above else ""
-            self._write(f"\r{up}\x1b[J")
+        # In one piece: who reads the screen between two finds no input line.
+        self._write(self._erased() + self._drawn(text))
+
+    def _erased(self) -> str:
+        """What takes the composer away."""
+        if self.composer is None:
+            return ""
+        up = f"\x1b[{self._above}A" if self._above else ""
+        self.composer, self._above = None, 0
+        return f"\r{up}\x1b[J"
+
+    def _drawn(self, text: str | None) -> str:
+        """What draws it with this text."""
         self.composer, self._above = text, 0
         if text is None:
-            return
+            return ""
         columns, rows = os.get_terminal_size(self.target)
         room = max(8, (rows - 4) * columns - 4)
         line = PROMPT + one_line_of(text, room)
@@ -136,8 +143,8 @@ class Terminal:
         column = size - extra * columns
         rule = RULE * max(1, columns - 1)
         to = f"\x1b[{min(column + 1, columns)}G"
-        self._write(f"{rule}\r\n{line}\r\n{rule}\x1b[1A{to}")
         self._above = 1 + extra
+        return f"{rule}\r\n{line}\r\n{rule}\x1b[1A{to}"
 
     def page(self, lines: list[str]) -> None:
         """A screen with only these lines: a dialog."""
@@ -150,8 +157,8 @@ class Terminal:
         _, rows = os.get_terminal_size(self.target)
         shown = self.composer
         self.composer, self._above = None, 0
-        self._write("\x1b[H\x1b[2J" + "".join(f"{line}\r\n" for line in list(self.lines)[-max(1, rows - 4) :]))
-        self.show(shown)
+        lines = list(self.lines)[-max(1, rows - 4) :]
+        self._write("\x1b[H\x1b[2J" + "".join(f"{line}\r\n" for line in lines) + self._drawn(shown))
 
     # --- keys
     # --------------------------------------------------------------------------------------------------------
