@@ -172,6 +172,7 @@ def test_a_worker_cannot_approve_itself(fleet_world: FleetWorld) -> None:
     )
     fleet_world.begin(sly, turn(1, "notice", *good_work(1)["steps"]))
     fleet_world.wait_status(1, "approved", attention=None)
+    fleet_world.wait_settled()
     rules = fleet_world.taskmaestro("explain", "1").stdout
     assert "Only the conductor grants that" in rules or "grant by a worker" in rules
     assert len(fleet_world.reviews(2)) == 1
