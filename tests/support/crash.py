@@ -277,7 +277,10 @@ def undisturbed(runner: Runner, ending: Ending) -> tuple[Outcome, list[str]]:
         run.begin()
         assert run.goes_on(), "the conductor was killed by somebody"
         assert run.stop(), "the conductor was killed by somebody"
-        return run.check(), [name for name in dict.fromkeys(run.passed()) if _steady(name)]
+        passed = [name for name in dict.fromkeys(run.passed()) if _steady(name)]
+        story = [json.dumps(line) for line in run.world.journal()]
+        assert not any(name.startswith("report 2") for name in passed), "a person was told twice:\n" + "\n".join(story)
+        return run.check(), passed
 
 
 def _steady(name: str) -> bool:
