@@ -1,7 +1,8 @@
 """Recovery refs: a worktree's work as commits, before anything of it is removed.
 
 ``refs/taskmaestro/recovery/wt-N/<UTC time>`` is a commit of the files as they lay there, byte for byte:
-no filter runs. Its parents are HEAD, a commit of the index, and what an unfinished merge, rebase or stash
+no filter runs. A file without a change stands there as HEAD has it (line ends as the attributes made them
+when it was committed). Its parents are HEAD, a commit of the index, and what an unfinished merge, rebase or stash
 points to.
 
 The way back: ``git worktree add --detach ../rescued <ref>`` for a folder with all of it, or
