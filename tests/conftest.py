@@ -19,6 +19,8 @@ GIT_CONFIG = """\
     email = tester@example.invalid
 [init]
     defaultBranch = main
+    # None of git's sample hooks: some ten thousand files in all.
+    templateDir =
 [commit]
     gpgSign = false
 [gc]

@@ -17,11 +17,15 @@ import pytest
 from tests.support.waiting import POLL_SECONDS
 
 GRACE_SECONDS = 5.0
+_SHORT = 24
 
 
 def short_folder() -> Path:
-    """Make a folder for sockets under /tmp: a socket's path is limited to about 100 bytes."""
-    return Path(tempfile.mkdtemp(prefix="tm-", dir="/tmp"))
+    """Make a folder for sockets; under /tmp where the usual place has a long name: a socket's path is limited to
+    about 100 bytes.
+    """
+    usual = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="tm-", dir=usual if len(usual) <= _SHORT else "/tmp"))
 
 
 def tmux(socket: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
