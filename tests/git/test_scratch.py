@@ -38,6 +38,7 @@ def test_no_hook_and_no_filter_runs(repo: Path, tmp_path: Path, worktrees: GitWo
     sha = commit_file(repo, "a.bin", "as committed")
     ran = tmp_path / "ran"
     hook = repo / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir()
     hook.write_text(f"#!/bin/sh\ntouch '{ran}'\n")
     hook.chmod(0o755)
     git(repo, "config", "filter.spy.smudge", f"touch '{ran}'; cat")
@@ -73,6 +74,7 @@ def test_nothing_but_a_scratch_worktree_is_dropped(repo: Path, worktrees: GitWor
 
 
 def test_worktrees_and_checkouts_get_the_ignored_files_that_they_need(repo: Path) -> None:
+    (repo / ".git" / "info").mkdir()
     (repo / ".git" / "info" / "exclude").write_text("generated.txt\n")
     (repo / "generated.txt").write_text("by the build")
     worktrees = GitWorktrees(repo, Config(default_branch="main", needed=("generated.txt",)))

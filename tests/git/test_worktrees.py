@@ -284,6 +284,7 @@ def test_a_worktree_whose_making_was_killed_half_way_is_made_anew_and_nothing_de
 
 def test_a_failing_post_checkout_hook_does_not_lose_the_worktree(repo: Path, worktrees: GitWorktrees) -> None:
     hook = repo / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir()
     hook.write_text("#!/bin/sh\nexit 3\n")
     hook.chmod(0o755)
     assert worktrees.add(1, "x").branch == "x"

@@ -18,6 +18,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -111,6 +112,10 @@ def _after(owner: Any, name: str, told: Callable[..., object]) -> None:
     setattr(owner, name, wrapped)
 
 
+def _be_patient(panes: TmuxPanes) -> None:
+    panes._courier.timings = replace(panes._courier.timings, confirm=30.0)
+
+
 def _conduct(folder: Path, root: Path, request: dict[str, Any]) -> int:
     layout = Layout(root)
     config = load_config(root)
@@ -118,6 +123,8 @@ def _conduct(folder: Path, root: Path, request: dict[str, Any]) -> int:
     boundaries.recall(list(read(layout.journal)))
     written = lambda path, *_: boundaries("text written", "send_task") if path.name == "TASK.md" else None  # noqa: E731
     _after(delivery, "replace_file", written)
+    # A machine that stands still for seconds must not strand a task here: that would be another run.
+    _after(TmuxPanes, "__init__", lambda panes, *_, **__: _be_patient(panes))
     _after(TmuxPanes, "start", lambda *_: boundaries("started", "send_task"))
     _after(_Attempt, "_paste", lambda *_, **__: boundaries("pasted", "send_task"))
     _after(_Attempt, "_keys", lambda _, *names: boundaries("entered", "send_task") if "Enter" in names else None)
