@@ -239,6 +239,7 @@ class Reaction:
         try:
             self._until(lambda: len(conductor.engine.fleet.panes) == self.count, "the panes")
             floors = reaction_floor(self.made, self._pane_id(conductor, self.count))
+            self._until(lambda: self._all_known(conductor), "every pane to be known as idle")
             values: list[float] = []
             workers = [index % self.count + 1 for index in range(samples)]
             for index in workers:
@@ -248,6 +249,12 @@ class Reaction:
             conductor.stop()
             thread.join()
             times.restore()
+
+    def _all_known(self, conductor: Conductor) -> bool:
+        """A conductor that has just started looks at each pane once; what is measured is one at its work."""
+        return all(
+            conductor.supervisor.known_idle(pane.pane_id or "") for pane in conductor.engine.fleet.panes.values()
+        )
 
     def _pane_id(self, conductor: Conductor, index: int) -> str:
         return conductor.engine.fleet.panes[index].pane_id or ""
