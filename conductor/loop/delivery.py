@@ -96,11 +96,10 @@ class Deliverer:
         """The first prompt on the agent's command line. A program that was started is no receipt: its hook is, or that
         it is seen at work; one that never goes to work is stranded."""
         found = self.panes.find_delivery(place.pane_id, prompt, kind)
-        if found is None:
-            self._start(place, kind, prompt)
+        carried = self._start(place, kind, prompt) if found is None else True
         deadline = time.monotonic() + START_WAIT
         while True:
-            taken = self._taken(effect, place, kind)
+            taken = self._taken(effect, place, kind) if carried else self._typed(effect, place, kind, prompt)
             if taken is not None:
                 return taken
             if time.monotonic() > deadline:
@@ -124,6 +123,20 @@ class Deliverer:
         if not kind.has_receipts and state.name in ("busy", "idle"):
             return self._outcome(effect, Delivery("delivered", f"on the command line; the agent is {state.name}"))
         return None
+
+    def _typed(self, effect: SendTask, place: Place, kind: AgentKind, prompt: Prompt) -> Outcome | None:
+        """The task typed into a program that takes none on its command line; None while that is not idle."""
+        info = self.panes.info(place.pane_id)
+        if info is None or info.dead:
+            why = "the agent ended at once"
+            return Failed(why, _stranded(effect, why, ()))
+        state = self.panes.state_of(place.pane_id, kind)
+        if state.name in _HOLD_UP:
+            return self._outcome(effect, Delivery("queued", f"the agent asks first ({state.name}): {state.detail}"))
+        if state.name != "idle":
+            return None
+        done = self.panes.deliver(place.pane_id, prompt, kind, known_idle=False)
+        return None if done.outcome == "queued" else self._outcome(effect, done)
 
     def start_idle(self, effect: StartAgent) -> Outcome:
         """Start the agent without a task."""
@@ -158,7 +171,8 @@ class Deliverer:
             raise Fault(f"agent kind {clean(name)!r} is not known", f"Known: {known}. See [agents] in config.toml.")
         return kind
 
-    def _start(self, place: Place, kind: AgentKind, prompt: Prompt | None) -> None:
+    def _start(self, place: Place, kind: AgentKind, prompt: Prompt | None) -> bool:
+        """Start the agent; whether the prompt is on its command line."""
         launch = Launch(
             index=place.index,
             worktree=self.layout.worktree(place.index),
@@ -183,6 +197,7 @@ class Deliverer:
             self.panes.start(place.pane_id, spec)
         finally:
             self._starting.discard(place.index)
+        return prompt is not None and prompt.line in spec.argv
 
 
 def hook_argv() -> tuple[str, ...]:

@@ -62,3 +62,27 @@ def test_the_command_example_is_driven_by_its_patterns(bench: Bench) -> None:
     bench.tmux("send-keys", "-t", pane_id, "y", "Enter")
     wait_until(lambda: state() == "idle", what="its end")
     assert bench.panes.find_delivery(pane_id, Prompt("3", "never sent"), kind) is None
+
+
+def test_a_command_agent_whose_prompts_are_pasted_is_typed_its_first_task(fleet_world: FleetWorld) -> None:
+    """What is not on its command line must not be called delivered."""
+    program = fleet_world.folder / "typed-agent"
+    log = fleet_world.folder / "typed.log"
+    program.write_text(
+        f"#!/bin/sh\necho \"$# arguments\" >>'{log}'\n"
+        f"while printf '> '; read -r line; do echo \"typed: $line\" >>'{log}'; echo working; done\n",
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    fleet_world.layout.home.mkdir(exist_ok=True)
+    fleet_world.layout.config.write_text(
+        f'agent = "mine"\n[agents.mine]\nkind = "command"\ncommand = ["{program}"]\nprompt = "paste"\n'
+        f"idle = '^> ?$'\ncomposer = '^> ?(.*)$'\n[tmux]\nsocket = \"{fleet_world.socket}\"\n",
+        encoding="utf-8",
+    )
+    fleet_world.up(fleet_world.issue("Say hello", "- [ ] says hello"))
+    fleet_world.wait_event("task_delivered")
+    said = log.read_text("utf-8")
+    assert said.startswith("0 arguments\n")
+    assert "typed: [msg" in said
+    assert said.count("typed:") == 1
