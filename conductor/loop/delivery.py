@@ -93,10 +93,15 @@ class Deliverer:
         return Failed(delivery.evidence, _stranded(effect, delivery.evidence, delivery.screen))
 
     def _start_with(self, effect: SendTask, place: Place, kind: AgentKind, prompt: Prompt) -> Outcome:
-        """The first prompt on the agent's command line. A program that was started is no receipt: its hook is, or that
-        it is seen at work; one that never goes to work is stranded."""
+        """The first prompt on the agent's command line, or typed where the agent takes none there. A program that was
+        started is no receipt: its hook is, or that it is seen at work; one that never goes to work is stranded.
+        """
+        carried = prompt.line in kind.argv(self._launch(place, prompt))
         found = self.panes.find_delivery(place.pane_id, prompt, kind)
-        carried = self._start(place, kind, prompt) if found is None else True
+        if found is not None and not carried:
+            return self._outcome(effect, found)
+        if found is None:
+            self._start(place, kind, prompt)
         deadline = time.monotonic() + START_WAIT
         while True:
             taken = self._taken(effect, place, kind) if carried else self._typed(effect, place, kind, prompt)
@@ -171,15 +176,17 @@ class Deliverer:
             raise Fault(f"agent kind {clean(name)!r} is not known", f"Known: {known}. See [agents] in config.toml.")
         return kind
 
-    def _start(self, place: Place, kind: AgentKind, prompt: Prompt | None) -> bool:
-        """Start the agent; whether the prompt is on its command line."""
-        launch = Launch(
+    def _launch(self, place: Place, prompt: Prompt | None) -> Launch:
+        return Launch(
             index=place.index,
             worktree=self.layout.worktree(place.index),
             private=self.layout.agents / str(place.index),
             hook_argv=hook_argv(),
             first_prompt=prompt.line if prompt is not None else None,
         )
+
+    def _start(self, place: Place, kind: AgentKind, prompt: Prompt | None) -> None:
+        launch = self._launch(place, prompt)
         launch.private.mkdir(parents=True, exist_ok=True)
         self.layout.receipts.mkdir(parents=True, exist_ok=True)
         kind.prepare(launch)
@@ -197,7 +204,6 @@ class Deliverer:
             self.panes.start(place.pane_id, spec)
         finally:
             self._starting.discard(place.index)
-        return prompt is not None and prompt.line in spec.argv
 
 
 def hook_argv() -> tuple[str, ...]:
